@@ -8,13 +8,14 @@
 //! it calls of `pod.h` and of libc comes back through the gate, and is done here, with addresses that are
 //! checked against its pages.
 //!
-//! What this wall does not promise, and why no lab uses it yet, is in docs/design/pods.md.
+//! What this wall does not promise is in docs/design/pods.md.
 
 mod branch;
 mod clock;
 mod elf;
 mod gate;
 mod heap;
+mod poke;
 mod scan;
 
 use std::ops::Range;
@@ -35,8 +36,6 @@ const PAGE: u64 = 4096;
 /// Bytes of a pod's stack, and of the pages before it that nothing may use.
 const STACK: u64 = 256 << 10;
 const GUARD: u64 = 64 << 10;
-/// It was tried in no lab.
-const UNUSED: &str = "workers do not use it yet";
 /// What a pod may export, as an [`Entry`] counts.
 const ENTRIES: [&str; 4] = ["pod_init", "pod_packet", "pod_stream", "pod_timer"];
 /// What a pod did that came back with a number of its own.
@@ -44,38 +43,22 @@ const MIDDLE: &str = "came back through the gate's middle";
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 
-/// Whether the host and this process have what it takes: what is missing, or that workers do not load
-/// pods behind this wall.
-///
-/// # Errors
-/// Always, for now.
-pub fn probe() -> Result<String, String> {
-    let found = probe_process()?;
-    Err(format!("{UNUSED}: {found}"))
-}
-
-/// Why a lab's pods are not loaded.
-///
-/// # Errors
-/// [`LoadError::Host`].
-pub(crate) fn refused() -> LoadError {
-    let why = match probe() {
-        Ok(why) | Err(why) => why,
-    };
-    LoadError::Host {
-        wall: Wall::Key,
-        why: format!("{why}; the process wall takes the same pods"),
-    }
-}
-
-/// Whether pods can be loaded into this process: a line about it, or what is missing.
+/// Whether pods can be loaded into this process: a line about it.
 ///
 /// # Errors
 /// The host has not what it takes, or the process has code that would open the wall.
-pub fn probe_process() -> Result<String, String> {
+pub fn probe() -> Result<String, String> {
     host()?;
     scan::process(false)?;
     Ok("the processor has keys, Linux is new enough, and no code here opens them".to_owned())
+}
+
+/// No pod is loaded, for this reason.
+fn refused(why: &str) -> LoadError {
+    LoadError::Host {
+        wall: Wall::Key,
+        why: format!("{why}; the process wall takes the same pods (`wall: process`), and `wasm` modules of the same source"),
+    }
 }
 
 /// What the host must have.
@@ -116,15 +99,19 @@ struct Live {
     limits: Limits,
 }
 
-/// Loads a shared object that needs no library. Workers do not: see [`probe`].
+/// Loads a shared object that needs no library.
 ///
 /// # Errors
 /// [`LoadError`].
 pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
-    let refused = |why: String| LoadError::Host {
-        wall: Wall::Key,
-        why: format!("{why}; the process wall takes the same pods"),
-    };
+    let loaded = load_here(source);
+    // The thread that crosses it need not ask for the gate.
+    gate::leave();
+    loaded
+}
+
+fn load_here(source: &Source<'_>) -> Result<Loaded, LoadError> {
+    let refused = |why: String| refused(&why);
     let wrong = |why: String| LoadError::File {
         path: source.file.to_owned(),
         why,
@@ -152,10 +139,13 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         Problem::Host(why) => refused(why),
         Problem::File(why) => wrong(why),
     })?;
-    // With its own code.
-    scan::process(true).map_err(refused)?;
-    let mut pod = KeyPod { live: Some(live) };
+    // With its own code. What is to be changed is changed while no thread is in a pod.
+    let is_harmless = scan::is_harmless().map_err(refused)?;
     let turn = gate::turn().map_err(refused)?;
+    if !is_harmless {
+        scan::process(true).map_err(refused)?;
+    }
+    let mut pod = KeyPod { live: Some(live) };
     let found = pod
         .prepare(&turn, &constructors, version)
         .map_err(|fault| LoadError::File {

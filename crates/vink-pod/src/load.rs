@@ -42,7 +42,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         }),
         Wall::None => none::load(source),
         Wall::Process => process::load(source),
-        Wall::Key => Err(key::refused()),
+        Wall::Key => key::load(source),
     }
 }
 

@@ -2,13 +2,15 @@
 //! and that they are ended for all else, with the worker as it was.
 
 mod common;
+#[path = "common/guest.rs"]
+mod guest;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use common::{converse, ends, stream, Bystander, Place, PACKETS, UNITS};
+use guest::Guest;
 use vink_pod::{key, Batch, Entry, Limits, LoadError, Loaded, Source, Wall};
 use vink_sys::process::tgkill;
 
@@ -195,9 +197,7 @@ fn load(file: &Path, config: &[u8]) -> Result<Loaded, LoadError> {
 #[test]
 fn in_a_guest_with_keys() {
     let place = Place::new("key");
-    let root = place.folder.join("root");
-    let pods = root.join("pods");
-    fs::create_dir_all(&pods).unwrap();
+    let guest = Guest::new(&place.folder);
     let options = [
         "-fno-stack-protector",
         "-fcf-protection=none",
@@ -206,7 +206,7 @@ fn in_a_guest_with_keys() {
     ];
     let compile = |source: &str, name: String| {
         let made = place.compile(source, &options);
-        fs::rename(made, pods.join(name)).unwrap();
+        fs::rename(made, guest.place(&format!("/pods/{name}"))).unwrap();
     };
     compile(&format!("{INIT} {PACKETS} {UNITS}"), "good.so".to_owned());
     compile(Bystander::SOURCE, "bystander.so".to_owned());
@@ -219,73 +219,14 @@ fn in_a_guest_with_keys() {
     for (n, (source, _)) in REFUSED.iter().enumerate() {
         compile(source, format!("refused{n}.so"));
     }
-    // Of its own: fewer bytes are to be unpacked.
-    let own = std::env::current_exe().unwrap();
-    let status = Command::new("strip")
-        .args(["-o"])
-        .arg(root.join("key"))
-        .arg(&own)
-        .status();
-    assert!(status.expect("strip").success());
-    let needs = Command::new("ldd").arg(&own).output().expect("ldd").stdout;
-    for path in String::from_utf8(needs)
-        .unwrap()
-        .split_whitespace()
-        .filter(|it| it.starts_with('/'))
-    {
-        let to = root.join(&path[1..]);
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(path, to).unwrap();
-    }
-    let words = "cd / && /key --ignored --test-threads=1 --nocapture; echo ended with $?";
-    fs::write(root.join("script"), format!("{words}\n")).unwrap();
-    let said = boot(&place.folder, &root);
+    guest.put_program(&std::env::current_exe().unwrap(), "/key");
+    let words = "cd / && /key --ignored --test-threads=1 --nocapture; echo ended with $?\n";
+    let said = guest.run(words, 512);
     let count = said.matches("... ok").count();
     assert!(
         said.contains("ended with 0") && count == 9,
         "{count}: {said}"
     );
-}
-
-/// Boots the guest with these files more: what it prints.
-fn boot(folder: &Path, root: &Path) -> String {
-    let cache = std::env::var_os("VINK_CACHE").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache/vink");
-    let cache = cache.unwrap_or_else(home).join("guest");
-    let archive = Command::new("sh")
-        .args(["-c", "find . | cpio --quiet -o -H newc"])
-        .current_dir(root)
-        .output()
-        .expect("cpio");
-    let base = fs::read(cache.join("initrd"));
-    let base = base.unwrap_or_else(|error| panic!("{}: {error}: run .ci/guest", cache.display()));
-    fs::write(folder.join("initrd"), [base, archive.stdout].concat()).unwrap();
-    let output = Command::new("qemu-system-x86_64")
-        // With SMAP, QEMU 7.2 takes what IRET reads in a program for an access of the kernel's. With a
-        // thread for each processor, code that Linux changes is at times executed half changed.
-        .args([
-            "-machine",
-            "q35",
-            "-accel",
-            "tcg,thread=single",
-            "-cpu",
-            "max,-smap",
-            "-smp",
-            "2",
-            "-m",
-            "512M",
-            "-nodefaults",
-            "-no-reboot",
-        ])
-        .args(["-display", "none", "-serial", "stdio"])
-        .args(["-append", "console=ttyS0 quiet oops=panic panic=-1"])
-        .arg("-kernel")
-        .arg(cache.join("vmlinuz-6.12"))
-        .arg("-initrd")
-        .arg(folder.join("initrd"))
-        .output()
-        .expect("qemu-system-x86_64");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// On a host without keys it says so, and loads nothing.
@@ -396,10 +337,7 @@ fn sites() -> ([u64; 3], u64) {
 #[test]
 #[ignore = "by another test, in the guest"]
 fn calls_and_what_they_say() {
-    key::probe_process().expect("keys");
-    assert!(key::probe()
-        .unwrap_err()
-        .starts_with("workers do not use it yet"));
+    key::probe().expect("keys");
     let (mut pod, init) = load(Path::new("/pods/good.so"), b"some text\nof two lines").unwrap();
     assert_eq!(init.log, ["some text", "of two lines"]);
     assert_eq!(pod.wall(), Wall::Key);
@@ -590,7 +528,7 @@ fn bytes_by_chance_are_other_ones() {
         let (next, far) = unsafe { (calls_by_chance(5), is_far_by_chance()) };
         (next, far - functions[1] as u64)
     };
-    key::probe_process().expect("they can be other ones");
+    key::probe().expect("they can be other ones");
     load(Path::new("/pods/good.so"), b"").unwrap();
     assert_eq!(bytes(), [false; 2]);
     assert_eq!(say(), (6, 0x28ae0f + 7));

@@ -14,6 +14,8 @@ use std::os::unix::fs::FileExt;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
+use super::poke::poke;
+
 const PAGE: u64 = 4096;
 /// Bytes of a function that are decoded.
 const FUNCTION: u64 = 4 << 20;
@@ -34,7 +36,7 @@ pub(super) fn redirect(memory: &File, at: u64, patches: bool) -> Result<(), Stri
         let stub = page_near(at)?;
         let (instead, code) = found.by(stub)?;
         memory.write_all_at(&code, stub).map_err(failed)?;
-        memory.write_all_at(&instead, found.at).map_err(failed)?;
+        poke(memory, found.at, &instead)?;
     }
     Ok(())
 }

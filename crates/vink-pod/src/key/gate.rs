@@ -25,6 +25,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use vink_sys::process::{gettid, tgkill};
 
+use super::poke;
+
 /// Why a pod has come back.
 pub(super) const RETURNED: u64 = 0;
 pub(super) const FAULTED: u64 = 1;
@@ -559,6 +561,15 @@ pub(super) fn turn() -> Result<Turn, String> {
     })
 }
 
+/// This thread goes into no pod for some time: another one need not have the gate given up.
+pub(super) fn leave() {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if OWNER.load(SeqCst) == gettid() {
+        give_up();
+    }
+    drop(turn);
+}
+
 /// Has the thread that was in pods last give up the gate: only itself can open its system calls for good.
 /// A signal tells it, so that it need not do anything for that.
 fn hand_over() {
@@ -671,6 +682,30 @@ fn prepare() -> Result<usize, String> {
     // PKRU is state component 9.
     let at = std::arch::x86_64::__cpuid_count(0xd, 9).ebx;
     SAVED_AT.store(at, SeqCst);
+    catch_signals()?;
+    // Linux writes to what libc has registered each time that the thread goes on: in a pod, it can't.
+    vink_sys::rseq::unregister();
+    let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+    // As long as this process.
+    let new = || Box::leak(vec![0_u8; ALTERNATE].into_boxed_slice()).as_mut_ptr() as usize;
+    let stack = stacks.pop().unwrap_or_else(new);
+    let described = libc::stack_t {
+        ss_sp: stack as *mut c_void,
+        ss_flags: FROM_THE_TOP,
+        ss_size: ALTERNATE,
+    };
+    // SAFETY: memory that is not used for anything else.
+    match unsafe { libc::sigaltstack(&described, null_mut()) } {
+        0 => Ok(stack),
+        _ => Err(error("sigaltstack(2)")),
+    }
+}
+
+/// The gate's handler for the signals that pass it, on all threads. This one takes them.
+///
+/// # Errors
+/// A sentence: another handler would run while this thread is in a pod.
+pub(super) fn catch_signals() -> Result<(), String> {
     // SAFETY: an all-zero set and action are valid ones; the handler has SA_SIGINFO's signature.
     unsafe {
         let mut blocked: libc::sigset_t = zeroed();
@@ -699,28 +734,14 @@ fn prepare() -> Result<usize, String> {
             let _ = previous.set(action);
             action = zeroed();
             action.sa_sigaction = place(vink_key_signal) as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // What the thread waits for when it has to give up the gate goes on.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal, &action, null_mut());
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &ours, null_mut());
     }
-    // Linux writes to what libc has registered each time that the thread goes on: in a pod, it can't.
-    vink_sys::rseq::unregister();
-    let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // As long as this process.
-    let new = || Box::leak(vec![0_u8; ALTERNATE].into_boxed_slice()).as_mut_ptr() as usize;
-    let stack = stacks.pop().unwrap_or_else(new);
-    let described = libc::stack_t {
-        ss_sp: stack as *mut c_void,
-        ss_flags: FROM_THE_TOP,
-        ss_size: ALTERNATE,
-    };
-    // SAFETY: memory that is not used for anything else.
-    match unsafe { libc::sigaltstack(&described, null_mut()) } {
-        0 => Ok(stack),
-        _ => Err(error("sigaltstack(2)")),
-    }
+    Ok(())
 }
 
 impl Turn {
@@ -800,6 +821,14 @@ unsafe extern "C" fn signalled(
     if inside == 0 {
         if signal == libc::SIGSYS && IS_WANTED.load(SeqCst) && OWNER.load(SeqCst) == gettid() {
             return give_up();
+        }
+        if signal == libc::SIGTRAP {
+            // SAFETY: as below.
+            let next = unsafe { &mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
+            if poke::is_place(*next as u64 - 1) {
+                *next -= 1;
+                return;
+            }
         }
         // SAFETY: in the handler, with its arguments.
         return unsafe { chain(signal, info, context) };
@@ -909,6 +938,15 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::u
     // It is late: the pod has come back meanwhile.
     if signal == libc::SIGSYS && code == libc::SI_TKILL {
         return;
+    }
+    if signal != libc::SIGTRAP {
+        // What comes now may be code that is being changed.
+        // SAFETY: an all-zero set is a valid one; Linux restores the thread's when the handler returns.
+        unsafe {
+            let mut trap: libc::sigset_t = zeroed();
+            libc::sigaddset(&mut trap, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &trap, null_mut());
+        }
     }
     let index = SIGNALS.iter().position(|other| *other == signal);
     let Some(previous) = index.and_then(|index| PREVIOUS[index].get()) else {

@@ -12,9 +12,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 
 use super::branch::{near, page_near, redirect};
 use super::gate;
+use super::poke::poke;
 
 /// A place with such bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,28 +27,36 @@ pub(super) struct Found {
 
 /// Where they are among these bytes. A pattern may end behind them: then it is none.
 pub(super) fn find(bytes: &[u8]) -> impl Iterator<Item = Found> + '_ {
-    let mut next = 0;
-    std::iter::from_fn(move || loop {
-        let at = next + first_0f(bytes.get(next..)?)?;
-        next = at + 1;
-        let what = match bytes.get(at..at + 3)? {
-            [_, 0x01, 0xef] => "WRPKRU",
-            // Group 15, 5, of memory: all of them are.
-            [_, 0xae, operand] if operand >> 3 & 7 == 5 && operand >> 6 != 3 => "XRSTOR",
-            _ => continue,
-        };
-        return Some(Found { at, what });
-    })
+    let found = |at, what| Found { at, what };
+    // By the byte of each that is the rarest in code.
+    let wrpkru = places(bytes, 0xef).filter_map(move |last| {
+        let at = last.checked_sub(2)?;
+        (bytes[at..last] == [0x0f, 0x01]).then(|| found(at, "WRPKRU"))
+    });
+    let xrstor = places(bytes, 0xae).filter_map(move |second| {
+        let (at, operand) = (second.checked_sub(1)?, bytes.get(second + 1)?);
+        // Group 15, 5, of memory: all of them are.
+        let is_one = bytes[at] == 0x0f && operand >> 3 & 7 == 5 && operand >> 6 != 3;
+        is_one.then(|| found(at, "XRSTOR"))
+    });
+    wrpkru.chain(xrstor)
 }
 
-/// Where the first byte is that all of them start with. libc is fast at it in a debug build, too.
-fn first_0f(bytes: &[u8]) -> Option<usize> {
-    let start = bytes.as_ptr();
-    // SAFETY: looks at so many bytes; what it finds is one of them.
-    unsafe {
-        let found = libc::memchr(start.cast(), 0x0f, bytes.len()).cast::<u8>();
-        (!found.is_null()).then(|| found.offset_from_unsigned(start))
-    }
+/// Where a byte is. libc is fast at it in a debug build, too.
+fn places(bytes: &[u8], byte: u8) -> impl Iterator<Item = usize> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let rest = &bytes[next..];
+        let start = rest.as_ptr();
+        // SAFETY: looks at so many bytes; what it finds is one of them.
+        let far = unsafe {
+            let found = libc::memchr(start.cast(), byte.into(), rest.len()).cast::<u8>();
+            (!found.is_null()).then(|| found.offset_from_unsigned(start))
+        }?;
+        let at = next + far;
+        next = at + 1;
+        Some(at)
+    })
 }
 
 /// A mapping that can be executed.
@@ -88,28 +98,65 @@ fn libraries() -> u64 {
     count
 }
 
-/// Looks at all that this process can execute, and makes harmless what can be if it `patches`.
+/// Looks at all that this process can execute, and makes harmless what can be if it `patches`: then no
+/// thread may be in a pod.
 ///
 /// # Errors
 /// A sentence: what is there, and where.
 pub(super) fn process(patches: bool) -> Result<(), String> {
+    looked(patches).map(drop)
+}
+
+/// Whether there is nothing to be made harmless in all that this process can execute.
+///
+/// # Errors
+/// As [`process`].
+pub(super) fn is_harmless() -> Result<bool, String> {
+    Ok(looked(false)? == Looked::Harmless)
+}
+
+fn looked(patches: bool) -> Result<Looked, String> {
     let libraries = libraries();
+    let mut harmless = HARMLESS.lock().unwrap_or_else(PoisonError::into_inner);
+    // One that has gone may have come again without what was changed in it.
+    if libraries != LIBRARIES.load(SeqCst) {
+        harmless.clear();
+    }
     // What it writes itself is looked at as well.
     for _ in 0..ROUNDS {
-        if look(patches)? {
-            LIBRARIES.store(libraries, SeqCst);
-            return Ok(());
+        match look(patches, &mut harmless)? {
+            Looked::Changes => {}
+            looked => {
+                if looked == Looked::Harmless {
+                    LIBRARIES.store(libraries, SeqCst);
+                }
+                return Ok(looked);
+            }
         }
     }
     Err("this process's code is another one each time that it is looked at".to_owned())
 }
 
+/// Lines of /proc/self/maps: files' code that was harmless when all was looked at last, and has not
+/// changed: it can't be written, and its library has not gone.
+static HARMLESS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// How often all is looked at, until there is nothing to do.
 const ROUNDS: usize = 100;
 
-/// Whether all is well, and was so while it was looked at.
-fn look(patches: bool) -> Result<bool, String> {
-    let mut has_written = false;
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// Nothing that opens keys.
+    Harmless,
+    /// What can be made harmless.
+    Curable,
+    /// What is not there any more.
+    Changes,
+}
+
+fn look(patches: bool, harmless: &mut Vec<String>) -> Result<Looked, String> {
+    let mut all = Looked::Harmless;
     let said = |error: io::Error| format!("reading this process's code: {error}");
     let memory = File::options()
         .read(true)
@@ -117,31 +164,31 @@ fn look(patches: bool) -> Result<bool, String> {
         .open("/proc/self/mem");
     let memory = memory.map_err(said)?;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(said)?;
-    let codes: Vec<Code> = maps.lines().filter_map(code).collect();
+    let codes = maps.lines().filter_map(|line| Some((line, code(line)?)));
+    let codes: Vec<(&str, Code)> = codes.collect();
     let sites = gate::sites();
-    let mut known = known()
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Neighbours are one: a pattern may lie in both.
-    let mut end_of_last = 0;
-    let mut last: Vec<u8> = Vec::new();
-    for code in &codes {
+    let mut known = known().lock().unwrap_or_else(PoisonError::into_inner);
+    // Neighbours are one: a pattern may lie in both. Whether the last one was known.
+    let (mut end_of_last, mut was_known) = (0, false);
+    for (line, code) in &codes {
+        let follows = code.start == end_of_last;
+        end_of_last = code.end;
+        // Two that were neighbours then have been looked at together.
+        was_known = (was_known || !follows) && harmless.iter().any(|known| known == line);
+        if was_known {
+            continue;
+        }
         if code.is_writable {
             return Err(format!(
                 "{} can be written and executed, at {:#x}",
                 code.name, code.start
             ));
         }
-        let mut bytes = match code.start == end_of_last {
-            true => last[last.len() - 2..].to_vec(),
-            false => Vec::new(),
-        };
-        let first = code.start - bytes.len() as u64;
-        let from = bytes.len();
-        bytes.resize(from + (code.end - code.start) as usize, 0);
-        match memory.read_exact_at(&mut bytes[from..], code.start) {
+        let first = code.start - if follows { 2 } else { 0 };
+        let mut bytes = vec![0; (code.end - first) as usize];
+        match memory.read_exact_at(&mut bytes, first) {
             // Another thread has ended a pod, or a library.
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(false),
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(Looked::Changes),
             read => read.map_err(said)?,
         }
         for found in find(&bytes) {
@@ -153,10 +200,10 @@ fn look(patches: bool) -> Result<bool, String> {
             match patch(&memory, code, at, around, patches) {
                 Ok(Done::Checked(place)) => {
                     known.push(place);
-                    has_written = true;
+                    all = Looked::Changes;
                 }
-                Ok(Done::Gone) => has_written = true,
-                Ok(Done::Not) => {}
+                Ok(Done::Gone) => all = Looked::Changes,
+                Ok(Done::Not) => all = Looked::Curable,
                 Err(why) => {
                     return Err(format!(
                         "{} has the bytes of {} at {at:#x} ({:#x} in the mapping): {why}",
@@ -167,15 +214,23 @@ fn look(patches: bool) -> Result<bool, String> {
                 }
             }
         }
-        end_of_last = code.end;
-        last = bytes;
     }
-    Ok(!has_written)
+    if all == Looked::Harmless {
+        let files = codes.iter().filter(|(line, _)| is_private_file(line));
+        *harmless = files.map(|(line, _)| (*line).to_owned()).collect();
+    }
+    Ok(all)
+}
+
+/// Whether a line of /proc/self/maps is about a file's code that only the file's owner can change.
+fn is_private_file(line: &str) -> bool {
+    let of_file = |line: &str| line.contains(" /") && !line.contains(" /memfd:");
+    line.contains(" r-xp ") && of_file(line) && !line.ends_with(" (deleted)")
 }
 
 /// `XRSTOR`s with a check behind them.
-fn known() -> &'static std::sync::Mutex<Vec<u64>> {
-    static KNOWN: std::sync::Mutex<Vec<u64>> = std::sync::Mutex::new(Vec::new());
+fn known() -> &'static Mutex<Vec<u64>> {
+    static KNOWN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     &KNOWN
 }
 
@@ -209,7 +264,6 @@ enum Done {
 
 /// Makes it harmless, if it `patches`.
 fn patch(memory: &File, code: &Code, at: u64, bytes: &[u8], patches: bool) -> Result<Done, String> {
-    let said = |error: io::Error| format!("writing there: {error}");
     match bytes {
         // xrstor 0x40(%rsp), of _dl_runtime_resolve_xsave.
         [0x0f, 0xae, 0x6c, 0x24, 0x40] if code.name.contains("/ld-linux") && !patches => {
@@ -220,12 +274,12 @@ fn patch(memory: &File, code: &Code, at: u64, bytes: &[u8], patches: bool) -> Re
             let stub = stub(memory, code, at + 5)?;
             let mut jump = vec![0xe9];
             jump.extend(near(at + 5, stub)?);
-            memory.write_all_at(&jump, at).map_err(said)?;
+            poke(memory, at, &jump)?;
             Ok(Done::Checked(stub))
         }
         [0x0f, 0x01, 0xef, ..] if is_pkey_set(at) => {
             // ud2, nop
-            memory.write_all_at(&[0x0f, 0x0b, 0x90], at).map_err(said)?;
+            poke(memory, at, &[0x0f, 0x0b, 0x90])?;
             Ok(Done::Gone)
         }
         _ => {
@@ -279,6 +333,35 @@ mod tests {
         // rdpkru, lfence, xsave.
         assert!(all(&[0x0f, 0x01, 0xee, 0x0f, 0xae, 0xe8, 0x0f, 0xae, 0x27]).is_empty());
         assert!(all(&[0x0f, 0x01]).is_empty());
+    }
+
+    #[test]
+    fn what_need_not_be_looked_at_again() {
+        let libc = "7f0-800 r-xp 00000000 00:01 5   /lib/libc.so.6";
+        assert!(is_private_file(libc));
+        for line in [
+            libc.replace("r-xp", "r-xs"),
+            libc.replace("r-xp", "rwxp"),
+            libc.replace("/lib/libc.so.6", ""),
+            libc.replace("/lib/libc.so.6", "/memfd:x"),
+            libc.replace("/lib/libc.so.6", "[vdso]"),
+            format!("{libc} (deleted)"),
+        ] {
+            assert!(!is_private_file(&line), "{line}");
+        }
+        // Other code than what is there now is looked at again.
+        let mut harmless = Vec::new();
+        assert!(look(false, &mut harmless).unwrap() != Looked::Changes);
+        harmless.clear();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let own = maps.lines().filter(|line| is_private_file(line));
+        harmless.extend(own.map(str::to_owned));
+        // The dynamic loader's XRSTOR is in one of these.
+        assert!(look(false, &mut harmless).unwrap() == Looked::Harmless);
+        for line in &mut harmless {
+            *line = line.replace("/ld-linux", "/other");
+        }
+        assert!(look(false, &mut harmless).unwrap() == Looked::Curable);
     }
 
     #[test]
