@@ -115,6 +115,15 @@ pub(crate) const GROUPS: &[Group] = &[
         &[Side::Vink],
     ),
     group(
+        "pod_key",
+        &[figure(
+            "pod_cross_key_cycles",
+            "cycles",
+            Some(Bar::AtMost(200.0)),
+        )],
+        &[Side::Vink],
+    ),
+    group(
         "tcp_loopback",
         &[figure(
             "tcp_loopback",

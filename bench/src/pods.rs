@@ -1,4 +1,4 @@
-//! What a pod's wall costs: crossings of WebAssembly, and its code beside native code.
+//! What a pod's wall costs: crossings of WebAssembly and of protection keys, and code beside native code.
 
 use std::fs;
 use std::hint::black_box;
@@ -47,13 +47,7 @@ int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)
 /// Cycles of the time stamp counter for a batch of one frame of 60 bytes, from its filling on, and how
 /// many times as long the checksum takes as behind the process wall.
 pub(crate) fn wasm() -> Result<Round, BoxError> {
-    let folder = std::env::temp_dir().join(format!("vink-bench-pods-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    fs::write(
-        folder.join("pod.h"),
-        include_str!("../../include/vink/pod.h"),
-    )?;
-    fs::write(folder.join("pod.c"), SOURCE)?;
+    let folder = source()?;
     let clang = ["--target=wasm32-wasi", "-mexec-model=reactor"];
     let module = compiled(&folder, "clang-16", &clang, "pod.wasm");
     let object = compiled(&folder, "clang-16", &["-shared", "-fPIC"], "pod.so");
@@ -64,6 +58,30 @@ pub(crate) fn wasm() -> Result<Round, BoxError> {
         let ratio = compute(&mut *module)?.as_secs_f64() / compute(&mut *object)?.as_secs_f64();
         Ok(vec![Some(crossing), Some(ratio)])
     }))
+}
+
+/// The same cycles by protection keys; none where the host has no keys.
+pub(crate) fn key() -> Result<Round, BoxError> {
+    if let Err(why) = vink_pod::key::probe() {
+        eprintln!("pod_cross_key_cycles: no keys: {why}");
+        return Ok(Box::new(|| Ok(vec![None])));
+    }
+    let folder = source()?;
+    let options = ["-shared", "-fPIC", "-fno-stack-protector"];
+    let object = compiled(&folder, "clang-16", &options, "pod.so");
+    let mut pod = open(&object?, Wall::Key)?;
+    fs::remove_dir_all(&folder)?;
+    Ok(Box::new(move || Ok(vec![Some(crossing(&mut *pod)?)])))
+}
+
+/// A folder with the pod's source.
+fn source() -> Result<PathBuf, BoxError> {
+    let folder = std::env::temp_dir().join(format!("vink-bench-pods-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let header = include_str!("../../include/vink/pod.h");
+    fs::write(folder.join("pod.h"), header)?;
+    fs::write(folder.join("pod.c"), SOURCE)?;
+    Ok(folder)
 }
 
 fn compiled(

@@ -134,6 +134,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines(&find_image()?)?.map(Some).to_vec())),
         "pod_wasm" => pods::wasm()?,
+        "pod_key" => pods::key()?,
         "image_kvs" => profiles::text(vink_itself()?)?,
         "machine_kvs" => {
             let image = profiles::kvs(&vink_itself()?)?;

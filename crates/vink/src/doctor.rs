@@ -166,7 +166,7 @@ fn checks() -> Vec<Check> {
         },
         Check {
             name: "key wall",
-            needed_for: "pods in memory of their own, by protection keys (planned)",
+            needed_for: "pods in the worker's memory with rights of their own, by the processor's protection keys: wall: key",
             required: false,
             found: vink_pod::key::probe(),
             remedy: "the process wall takes the same pods; keys: a processor with PKU (Intel since 2017, AMD since 2020), let \

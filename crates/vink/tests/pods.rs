@@ -5,8 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::control::Control;
-use common::pod::compile_pod;
-use common::{root, Place};
+use common::pod::{compile_module, compile_pod};
+use common::Place;
 use serde_json::Value;
 use vink_sys::poll::is_readable;
 
@@ -527,18 +527,7 @@ fn modules_on_a_path_repeat_to_the_instruction() {
     );
     let run = || {
         let control = Control::of(&place);
-        control.write("pod.c", POD);
-        let mut clang = control.command("clang-16");
-        clang.args([
-            "--target=wasm32-wasi",
-            "-mexec-model=reactor",
-            "-O1",
-            "-w",
-            "-I",
-        ]);
-        clang.arg(root().join("include"));
-        let status = clang.args(["-o", "pod.wasm", "pod.c"]).status();
-        assert!(status.expect("clang-16").success());
+        compile_module(&control, "pod", POD);
         control.write("lab.yaml", &lab);
         control.vink(&["lab", "up"]);
         let said = ping(&control, &["-c", "20", "-i", "0.01", "10.0.0.2"]);

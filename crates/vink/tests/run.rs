@@ -581,14 +581,13 @@ fn doctor_finds_what_run_needs() {
         let output = place.vink(&["doctor"]).output().expect("vink");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}: {text}", place.user());
-        for found in [
-            "ok      namespaces: ",
-            "ok      process wall: ",
-            "absent  key wall: ",
-        ] {
+        for found in ["ok      namespaces: ", "ok      process wall: "] {
             assert!(text.contains(&format!("\n{found}")), "{text}");
         }
-        assert!(text.contains(" wasm wall: "), "{text}");
+        // Whichever the host has.
+        for known in [" wasm wall: ", " key wall: "] {
+            assert!(text.contains(known), "{text}");
+        }
         let address = match vink_sys::process::is_root() && !place.is_nobody() {
             true => "ok      host's address: the rights are there",
             false => "absent  host's address: this process has no CAP_NET_ADMIN and no CAP_NET_RAW",

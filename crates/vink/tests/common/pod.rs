@@ -23,3 +23,14 @@ pub fn compile_pod(control: &Control, name: &str, source: &str) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
 }
+
+/// The same as a WebAssembly module.
+pub fn compile_module(control: &Control, name: &str, source: &str) {
+    control.write(&format!("{name}.c"), source);
+    let mut clang = control.command("clang-16");
+    clang.args(["--target=wasm32-wasi", "-mexec-model=reactor", "-O1", "-w"]);
+    clang.arg("-I").arg(root().join("include"));
+    let [module, text] = ["wasm", "c"].map(|end| format!("{name}.{end}"));
+    let status = clang.args(["-o", &module, &text]).status();
+    assert!(status.expect("clang-16").success());
+}
