@@ -224,7 +224,7 @@ fn in_a_guest_with_keys() {
     let said = guest.run(words, 512);
     let count = said.matches("... ok").count();
     assert!(
-        said.contains("ended with 0") && count == 9,
+        said.contains("ended with 0") && count == 10,
         "{count}: {said}"
     );
 }
@@ -569,6 +569,53 @@ fn threads_load_and_cross_in_turn() {
     // Places of threads that have ended are had again.
     for _ in 0..20 {
         std::thread::spawn(move || drop(good())).join().unwrap();
+    }
+}
+
+/// A thread that has been in a pod waits for something else when another one goes into it.
+#[test]
+#[ignore = "by another test, in the guest"]
+fn what_a_thread_waits_for_goes_on_after_a_handover() {
+    let (mut pod, _) = load(Path::new("/pods/good.so"), b"").unwrap();
+    let (mut theirs, _) = load(Path::new("/pods/good.so"), b"").unwrap();
+    let mut ends = [0; 2];
+    // SAFETY: fills two numbers.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let thread = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            assert_eq!(stream(&mut *theirs, b"unit").0, Ok(()));
+            // As threads do when they end.
+            let none = libc::stack_t {
+                ss_sp: std::ptr::null_mut(),
+                ss_flags: libc::SS_DISABLE,
+                ss_size: 0,
+            };
+            // SAFETY: the stack is used no more.
+            unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) };
+            thread.store(vink_sys::process::gettid() as u64, SeqCst);
+            let mut byte = 0_u8;
+            // SAFETY: fills the byte.
+            let read = unsafe { libc::read(ends[0], (&raw mut byte).cast(), 1) };
+            (read, std::io::Error::last_os_error(), byte)
+        });
+        let waits = || {
+            let file = format!("/proc/self/task/{}/syscall", thread.load(SeqCst));
+            let wanted = format!("{} {:#x} ", libc::SYS_read, ends[0]);
+            fs::read_to_string(file).is_ok_and(|call| call.starts_with(&wanted))
+        };
+        while !waits() {
+            std::thread::yield_now();
+        }
+        assert_eq!(stream(&mut *pod, b"unit").0, Ok(()));
+        // SAFETY: writes one byte.
+        unsafe { libc::write(ends[1], b"x".as_ptr().cast(), 1) };
+        let (read, error, byte) = other.join().unwrap();
+        assert_eq!((read, byte), (1, b'x'), "{error}");
+    });
+    for end in ends {
+        // SAFETY: nothing uses it any more.
+        unsafe { libc::close(end) };
     }
 }
 

@@ -305,6 +305,7 @@ vink_key_other:
     sub rcx, [rip + VINK_KEY_GATE + 96]
     cmp rcx, {alternate}
     jae vink_key_elsewhere
+vink_key_own:
     mov [rip + VINK_KEY_GATE + 120], rsp
     mov [rip + VINK_KEY_GATE + 128], rdi
     mov [rip + VINK_KEY_GATE + 136], rsi
@@ -337,8 +338,16 @@ vink_key_other:
     mov rdx, [rip + VINK_KEY_GATE + 144]
     mov rcx, [rip + VINK_KEY_GATE + 24]
     jmp {signalled}
+# Another thread, or the one with the gate at its end: its stack for signals may be gone by then.
 vink_key_elsewhere:
-    xor ecx, ecx
+    cmp qword ptr [rip + VINK_KEY_GATE + 24], 0
+    jne 4f
+    cmp qword ptr [rip + VINK_KEY_GATE + 96], 0
+    je 4f
+    rdfsbase rax
+    cmp rax, [rip + VINK_KEY_GATE + 80]
+    je vink_key_own
+4:  xor ecx, ecx
     jmp {signalled}
     vink_key_place vink_key_end
 
@@ -606,6 +615,7 @@ fn give_up() {
     unsafe {
         libc::prctl(DISPATCH, 0, 0, 0, 0);
         (&raw mut VINK_KEY_GATE.alternate).write_volatile(0);
+        (&raw mut VINK_KEY_GATE.thread).write_volatile(0);
     }
     OWNER.store(0, SeqCst);
     let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
