@@ -18,7 +18,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
 use vink_sys::mapping::{Mapping, Pages};
-use vink_sys::process::{exit_now, fork_into, waitpid};
+use vink_sys::process::{exit_now, fork_into, kill, waitpid};
 use vink_sys::rustix::process::{set_parent_process_death_signal, Signal};
 
 use crate::Error;
@@ -120,8 +120,60 @@ pub(crate) fn common(len: usize) -> Result<*mut u8, Error> {
 pub(crate) enum Side {
     /// The new process; it ends with its parent.
     Child,
-    /// The old one, and the number of the new one.
-    Parent(i32),
+    /// The old one, and the new one.
+    Parent(Forked),
+}
+
+/// A copy of this process, which ends when this is dropped.
+pub(crate) struct Forked(Option<i32>);
+
+impl Forked {
+    /// Ends it, and what it has forked. One that has ended by itself stays as it is until it is waited for.
+    pub fn kill(&self) {
+        if let Some(pid) = self.0 {
+            let _ = kill(pid, libc::SIGKILL);
+        }
+    }
+
+    /// Waits for its end: `None`, it has ended by itself with status 0, or this has been told before; else how it
+    /// died.
+    pub fn wait(&mut self) -> Option<Death> {
+        let pid = self.0.take()?;
+        let status = loop {
+            match waitpid(pid, 0) {
+                Ok((_, status)) => break status,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // It is no child: there is none to wait for.
+                Err(_) => return Some(Death::Status(-1)),
+            }
+        };
+        if libc::WIFSIGNALED(status) {
+            return Some(Death::Signal(libc::WTERMSIG(status)));
+        }
+        match libc::WEXITSTATUS(status) {
+            0 => None,
+            other => Some(Death::Status(other)),
+        }
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait();
+    }
+}
+
+/// Copies the process, for a run: that may compute for so long ([`limit_cpu`]).
+///
+/// # Errors
+/// As fork(2).
+pub(crate) fn fork_for_run() -> Result<Side, Error> {
+    let side = fork()?;
+    if let Side::Child = side {
+        limit_cpu();
+    }
+    Ok(side)
 }
 
 /// Copies the process.
@@ -132,14 +184,13 @@ pub(crate) fn fork() -> Result<Side, Error> {
     let parent = std::process::id();
     let pid = fork_into(0).map_err(Error::host("fork(2)"))?;
     if pid != 0 {
-        return Ok(Side::Parent(pid));
+        return Ok(Side::Parent(Forked(Some(pid))));
     }
     // A parent that is gone by now has no use for this one.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     if std::os::unix::process::parent_id() != parent {
         exit_now(1);
     }
-    limit_cpu();
     Ok(Side::Child)
 }
 
@@ -179,25 +230,6 @@ impl fmt::Display for Death {
             Death::Signal(signal) => write!(f, "signal {signal} ended the process"),
             Death::Status(status) => write!(f, "the process ended with status {status}"),
         }
-    }
-}
-
-/// Waits for a process: `None`, it has ended by itself with status 0; else how it died.
-pub(crate) fn wait(pid: i32) -> Option<Death> {
-    let status = loop {
-        match waitpid(pid, 0) {
-            Ok((_, status)) => break status,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // It is no child: there is none to wait for.
-            Err(_) => return Some(Death::Status(-1)),
-        }
-    };
-    if libc::WIFSIGNALED(status) {
-        return Some(Death::Signal(libc::WTERMSIG(status)));
-    }
-    match libc::WEXITSTATUS(status) {
-        0 => None,
-        other => Some(Death::Status(other)),
     }
 }
 

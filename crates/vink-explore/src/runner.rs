@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use vink_spec::Lab;
 use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
-use vink_sys::process::{exit_now, kill};
+use vink_sys::process::exit_now;
 
 use crate::against::Normal;
 use crate::coverage::Coverage;
@@ -16,7 +16,7 @@ use crate::engine::copier::CopierKind;
 use crate::engine::rerun::Rerun;
 use crate::engine::tree::Branching;
 use crate::engine::Engine;
-use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Death, Side};
+use crate::forks::{assert_alone, descriptors, fork_for_run, write_all, Death, Forked, Side};
 use crate::lab::{Booted, Surroundings};
 use crate::properties::{self, claimed, panic};
 use crate::recording::Recording;
@@ -244,7 +244,7 @@ impl Runner {
     /// Begins such a run, beside others.
     pub(crate) fn begin(&mut self, schedule: &Schedule, record: bool) -> Result<Running, Error> {
         let (reads, writes) = pipe().map_err(Error::host("pipe(2)"))?;
-        match fork()? {
+        match fork_for_run()? {
             Side::Child => {
                 drop(reads);
                 let mut state = self.shared.lock();
@@ -259,11 +259,14 @@ impl Runner {
                 let written = write_all(&writes, &bytes);
                 exit_now(i32::from(written.is_err()))
             }
-            Side::Parent(pid) => {
+            Side::Parent(process) => {
                 set_blocking(&reads, false).map_err(Error::host("fcntl(2)"))?;
                 let told = Vec::new();
-                let pid = Some(pid);
-                Ok(Running { pid, reads, told })
+                Ok(Running {
+                    process,
+                    reads,
+                    told,
+                })
             }
         }
     }
@@ -288,8 +291,8 @@ impl Runner {
 
 /// A run in a process of its own, which ends when this is dropped.
 pub(crate) struct Running {
-    /// The process, until it has been waited for.
-    pid: Option<i32>,
+    /// Its programs end with it.
+    process: Forked,
     /// By which it says what has come of it.
     pub reads: OwnedFd,
     told: Vec<u8>,
@@ -310,21 +313,11 @@ impl Running {
                 },
             }
         }
-        let died = self.pid.take().and_then(wait);
+        let died = self.process.wait();
         match serde_json::from_slice::<Result<Outcome, String>>(&self.told) {
             Ok(Ok(outcome)) => Ok(Some(outcome)),
             Ok(Err(error)) => Err(Error::Lab(error)),
             Err(_) => Ok(Some(Outcome::dead(died))),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(pid) = self.pid.take() {
-            // Its programs end with it.
-            let _ = kill(pid, libc::SIGKILL);
-            wait(pid);
         }
     }
 }

@@ -8,8 +8,8 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use common::app::app;
 use common::control::Control;
 use common::{root, Place};
 
@@ -56,14 +56,7 @@ fn prepare(control: &Control<'_>) {
         control.folder().join("libvink-linux-6.12-coverage.so"),
     )
     .expect("a copy");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-I"])
-        .arg(root().join("crates/vink-apps/include"))
-        .arg("-o")
-        .arg(control.folder().join("tcp.so"))
-        .arg(root().join("tests/coverage/tcp.c"))
-        .status();
-    assert!(built.expect("cc").success());
+    app(control, "tests/coverage/tcp.c", "tcp.so", &[]);
 }
 
 /// Explores a lab file there, with so many deviations. What is said of it, and what was reached so far.

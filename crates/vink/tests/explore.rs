@@ -4,9 +4,9 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use common::app::{app, program};
 use common::control::Control;
 use common::{root, Place};
 
@@ -145,20 +145,6 @@ fn the_lab_file_that_is_written_shows_the_same() {
     assert!(repeated.starts_with("the run repeats"), "{repeated}");
 }
 
-/// Compiles parcel.so.
-fn build(control: &Control<'_>, source: &Path, options: &[&str]) {
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-shared", "-fPIC", "-Wall", "-Werror"])
-        .args(options);
-    compiler
-        .arg("-I")
-        .arg(root().join("crates/vink-apps/include"));
-    compiler.arg("-o").arg(control.folder().join("parcel.so"));
-    compiler.arg(source);
-    assert!(compiler.status().expect("cc").success());
-}
-
 #[test]
 fn both_engines_find_the_same() {
     for place in Place::all() {
@@ -196,7 +182,7 @@ fn both_engines_find_the_same() {
         let samples = root().join("labs/explore");
         let lab = fs::read_to_string(samples.join("parcel.yaml")).expect("the lab");
         control.write("parcel.yaml", &lab);
-        build(&control, &samples.join("parcel.c"), &[]);
+        app(&control, samples.join("parcel.c"), "parcel.so", &[]);
         assert!(same(&["parcel.yaml", "-k", "2"])["outcome"].is_object());
         // A process that dies, in the middle of the search: all behind that is searched all the same.
         let parcel = fs::read_to_string(samples.join("parcel.c")).expect("the app");
@@ -204,7 +190,7 @@ fn both_engines_find_the_same() {
         let dies = "if (parcel.number == last)\nabort();\nif (parcel.number == last + 1)";
         assert!(parcel.contains(delivers));
         control.write("dying.c", &parcel.replace(delivers, dies));
-        build(&control, &control.folder().join("dying.c"), &[]);
+        app(&control, control.folder().join("dying.c"), "parcel.so", &[]);
         let found = same(&["parcel.yaml", "-k", "2"]);
         assert_eq!(
             found["panic"]["violation"]["what"],
@@ -222,7 +208,7 @@ fn a_protocol_of_ones_own() {
         let lab = fs::read_to_string(samples.join("parcel.yaml")).expect("the lab");
         control.write("parcel.yaml", &lab);
         let build = |options: &[&str]| {
-            build(&control, &samples.join("parcel.c"), options);
+            app(&control, samples.join("parcel.c"), "parcel.so", options);
         };
         build(&[]);
         let searched = control.try_vink(&["explore", "parcel.yaml"]);
@@ -235,18 +221,6 @@ fn a_protocol_of_ones_own() {
         let numbers = control.json(&["explore", "parcel.yaml", "--json"]);
         assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
     }
-}
-
-/// Builds one of labs/explore's programs in C.
-fn build_sample(control: &Control<'_>, source: &str, to: &str, options: &[&str]) {
-    let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Werror"]).args(options);
-    compiler
-        .arg("-I")
-        .arg(root().join("crates/vink-apps/include"));
-    compiler.arg("-o").arg(control.folder().join(to));
-    compiler.arg(root().join("labs/explore").join(source));
-    assert!(compiler.status().expect("cc").success());
 }
 
 /// Puts one of labs/explore's files there.
@@ -277,7 +251,6 @@ fn breaks_nothing(control: &Control<'_>, lab: &str, deviations: &str) {
 fn a_split_brain_and_a_livelock_of_virtualized_processes() {
     let place = &Place::all()[0];
     let control = Control::of(place);
-    let object = ["-shared", "-fPIC"];
     for (lab, property, said, right) in [
         (
             "leader",
@@ -293,12 +266,12 @@ fn a_split_brain_and_a_livelock_of_virtualized_processes() {
         ),
     ] {
         sample(&control, &format!("{lab}.yaml"));
-        let [source, to] = [".c", ".so"].map(|ending| format!("{lab}{ending}"));
-        build_sample(&control, &source, &to, &object);
+        let (source, to) = (format!("labs/explore/{lab}.c"), format!("{lab}.so"));
+        app(&control, &source, &to, &[]);
         let story = story_of(&control, lab, property);
         assert!(story.contains(said), "{story}");
         assert!(story.contains("alice:eth0 comes behind"), "{story}");
-        build_sample(&control, &source, &to, &[object[0], object[1], right]);
+        app(&control, &source, &to, &[right]);
         breaks_nothing(&control, lab, "2");
     }
 }
@@ -310,11 +283,11 @@ fn a_livelock_that_is_fast() {
     let lab = sample(&control, "turn.yaml");
     // More packets than a run may have, long before it is given up.
     control.write("turn.yaml", &lab.replace(" 150\"", " 70\""));
-    build_sample(
+    app(
         &control,
-        "turn.c",
+        "labs/explore/turn.c",
         "turn.so",
-        &["-shared", "-fPIC", "-DAGAIN_MS=20"],
+        &["-DAGAIN_MS=20"],
     );
     let story = story_of(&control, "turn", "livelock");
     for part in [
@@ -371,7 +344,8 @@ fn a_lost_wake_up_of_trapped_programs() {
     let place = &Place::all()[0];
     let control = Control::of(place);
     sample(&control, "jobs.yaml");
-    build_sample(&control, "jobs.c", "jobs", &["-pthread"]);
+    let jobs = "labs/explore/jobs.c";
+    program(&control, jobs, "jobs", &["-pthread"]);
     let story = story_of(&control, "jobs", "stall");
     for part in [
         "server on server has not ended, as it does without faults",
@@ -380,7 +354,7 @@ fn a_lost_wake_up_of_trapped_programs() {
     ] {
         assert!(story.contains(part), "no {part:?} in\n{story}");
     }
-    build_sample(&control, "jobs.c", "jobs", &["-pthread", "-DLOCKED"]);
+    program(&control, jobs, "jobs", &["-pthread", "-DLOCKED"]);
     breaks_nothing(&control, "jobs", "1");
 }
 

@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
+use common::app::app;
 use common::control::Control;
 use common::{root, Place};
 use serde_json::{json, Value};
@@ -77,14 +77,7 @@ fn an_image_does_not_differ_from_itself() {
 fn an_older_version_differs_where_a_rule_says_so() {
     let place = &Place::all()[0];
     let control = Control::of(place);
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-I"])
-        .arg(root().join("crates/vink-apps/include"))
-        .arg("-o")
-        .arg(control.folder().join("tcp.so"))
-        .arg(root().join("tests/coverage/tcp.c"))
-        .status();
-    assert!(built.expect("cc").success());
+    app(&control, "tests/coverage/tcp.c", "tcp.so", &[]);
     let mut used = BTreeSet::new();
     for (folder, lab, deviations, rules) in [
         (

@@ -105,6 +105,23 @@ fn run_script(built: &Built, mutant: &Mutant, image: &str, passes: bool) -> Opti
     (output.status.success() != passes).then(|| format!("{} on {image}: {text}", mutant.name))
 }
 
+/// Explores the lab of a mutant with so many deviations; what is found is put there.
+fn search(
+    built: &Built,
+    mutant: &Mutant,
+    deviations: &str,
+    arguments: &[&str],
+) -> (Output, PathBuf) {
+    let found = built.place.temporary().join("found");
+    let _ = fs::remove_dir_all(&found);
+    let lab = mutant.file("yaml");
+    // Some wait for a quarter of an hour.
+    let common = ["explore", path(&lab), "--stall-timeout=1500s"];
+    let where_to = ["--deviations", deviations, "--output", path(&found)];
+    let output = built.vink(&[&common[..], &where_to, arguments].concat());
+    (output, found)
+}
+
 /// The same of its lab, with an engine.
 fn explore(
     built: &Built,
@@ -114,22 +131,8 @@ fn explore(
     holds: bool,
 ) -> Option<String> {
     let (property, deviations) = mutant.seen.as_ref()?;
-    let found = built.place.temporary().join("found");
-    let _ = fs::remove_dir_all(&found);
-    let output = built.vink(&[
-        "explore",
-        path(&mutant.file("yaml")),
-        "--image",
-        image,
-        "--engine",
-        engine,
-        "--deviations",
-        &deviations.to_string(),
-        // Some wait for a quarter of an hour.
-        "--stall-timeout=1500s",
-        "--output",
-        path(&found),
-    ]);
+    let arguments = ["--image", image, "--engine", engine];
+    let (output, _) = search(built, mutant, &deviations.to_string(), &arguments);
     let text = String::from_utf8_lossy(&output.stderr);
     let summary = text
         .lines()
@@ -153,21 +156,8 @@ fn explore(
 /// Whether the stock image differs in its lab as its patch says, without any property: what is said if it does not.
 fn differ(built: &Built, mutant: &Mutant) -> Option<String> {
     let deviations = mutant.differs?;
-    let found = built.place.temporary().join("found");
-    let _ = fs::remove_dir_all(&found);
-    let output = built.vink(&[
-        "explore",
-        path(&mutant.file("yaml")),
-        "--image=6.12",
-        "--against",
-        &built.name,
-        "--json",
-        "--deviations",
-        &deviations.to_string(),
-        "--stall-timeout=1500s",
-        "--output",
-        path(&found),
-    ]);
+    let arguments = ["--image=6.12", "--against", &built.name, "--json"];
+    let (output, found) = search(built, mutant, &deviations.to_string(), &arguments);
     let told = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     let numbers: serde_json::Value =

@@ -13,10 +13,9 @@ use serde::{Deserialize, Serialize};
 use vink_spec::Lab;
 use vink_sys::fd::pipe;
 use vink_sys::poll::{poll, wanted};
-use vink_sys::process::{exit_now, fork_into, kill};
-use vink_sys::rustix::process::{set_parent_process_death_signal, Signal};
+use vink_sys::process::exit_now;
 
-use crate::forks::{wait, write_all};
+use crate::forks::{fork, write_all, Forked, Side};
 use crate::properties::panic;
 use crate::search::{search_and, Ran, Tried, Wanted};
 use crate::{Error, Limits, Outcome, Runner, Schedule, Surroundings};
@@ -49,8 +48,7 @@ enum Tell {
 
 /// The process of the other image, as the one that asks it has it.
 pub struct Peer {
-    /// Until it has been waited for.
-    pid: Option<i32>,
+    process: Forked,
     asks: OwnedFd,
     tells: Lines,
     /// As it was named.
@@ -74,33 +72,28 @@ impl Peer {
         let what = "pipe(2)";
         let (asked, asks) = pipe().map_err(Error::host(what))?;
         let (tells, told) = pipe().map_err(Error::host(what))?;
-        let parent = std::process::id();
-        let pid = fork_into(0).map_err(Error::host("fork(2)"))?;
-        if pid == 0 {
-            drop((asks, tells));
-            // A parent that is gone by now has no use for this one.
-            let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            if std::os::unix::process::parent_id() != parent {
-                exit_now(1);
+        match fork()? {
+            Side::Child => {
+                drop((asks, tells));
+                let mut server = Server {
+                    asked: Lines::of(asked),
+                    told,
+                };
+                if let Err(error) = server.serve(lab, image, around, limits) {
+                    // A pipe that no process reads: the one that asks is gone.
+                    let _ = server.tell(&Tell::Failed(error.to_string()));
+                }
+                exit_now(0);
             }
-            let mut side = Side {
-                asked: Lines::of(asked),
-                told,
-            };
-            if let Err(error) = side.serve(lab, image, around, limits) {
-                // A pipe that no process reads: the one that asks is gone.
-                let _ = side.tell(&Tell::Failed(error.to_string()));
-            }
-            exit_now(0);
+            Side::Parent(process) => Ok(Peer {
+                process,
+                asks,
+                tells: Lines::of(tells),
+                named: image.to_owned(),
+                image: PathBuf::new(),
+                release: String::new(),
+            }),
         }
-        Ok(Peer {
-            pid: Some(pid),
-            asks,
-            tells: Lines::of(tells),
-            named: image.to_owned(),
-            image: PathBuf::new(),
-            release: String::new(),
-        })
     }
 
     /// Waits until the lab is made.
@@ -182,7 +175,7 @@ impl Peer {
     }
 
     fn gone(&mut self) -> Error {
-        let how = self.pid.take().and_then(wait);
+        let how = self.process.wait();
         let how = how.map_or(String::new(), |how| format!(": {how}"));
         let named = self.named.display();
         Error::Lab(format!("the process of {named} is gone{how}"))
@@ -194,22 +187,13 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        if let Some(pid) = self.pid.take() {
-            let _ = kill(pid, libc::SIGKILL);
-            wait(pid);
-        }
-    }
-}
-
 /// The process of the other image, as it has itself.
-struct Side {
+struct Server {
     asked: Lines,
     told: OwnedFd,
 }
 
-impl Side {
+impl Server {
     fn serve(
         &mut self,
         lab: &Lab,

@@ -11,7 +11,7 @@ use std::ptr::{read_volatile, write_volatile};
 use vink_sys::process::exit_now;
 
 use super::copier::{Branches, Copier};
-use crate::forks::{fork, wait, Side};
+use crate::forks::{fork_for_run, Side};
 use crate::Error;
 
 /// See the head of the file.
@@ -43,10 +43,10 @@ impl Copier for Fork {
             if !branches.wants(branch) {
                 continue;
             }
-            match fork()? {
+            match fork_for_run()? {
                 Side::Child => return Ok(Some(branch)),
-                Side::Parent(pid) => {
-                    if let Some(how) = wait(pid) {
+                Side::Parent(mut forked) => {
+                    if let Some(how) = forked.wait() {
                         branches.died(branch, how);
                     }
                 }

@@ -16,12 +16,12 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
-use vink_sys::process::{affinity, cpus, current_cpu, exit_now, kill, one_cpu, set_affinity};
+use vink_sys::process::{affinity, cpus, current_cpu, exit_now, one_cpu, set_affinity};
 
 use super::copier::{gave_up, Branches, Copier, CopierKind};
 use super::{End, Engine, Level};
 use crate::cursor::{Cursor, Step};
-use crate::forks::{fork, wait, write_all, Claims, Death, Side};
+use crate::forks::{fork_for_run, write_all, Claims, Death, Side};
 use crate::run::Chooser;
 use crate::runner::Runner;
 use crate::search::Ran;
@@ -72,7 +72,7 @@ impl Level<'_> {
         let count = processors.len().max(1);
         processors.rotate_left(before % count);
         for job in 0..self.wanted.jobs {
-            match fork()? {
+            match fork_for_run()? {
                 Side::Child => {
                     // Parent and child run in turn, and have their memory in one processor's cache then.
                     let processor = processors.get(job).filter(|_| copier == CopierKind::Fork);
@@ -81,19 +81,18 @@ impl Level<'_> {
                     }
                     self.job(copier, runner, writes)
                 }
-                Side::Parent(pid) => spines.push(pid),
+                Side::Parent(spine) => spines.push(spine),
             }
         }
         drop(writes);
         let listened = self.listen(&reads, found, tell);
         self.claims.stop.store(true, Ordering::Relaxed);
-        for pid in &spines {
-            // With all that it has forked; one that has ended by itself is waited for below.
-            let _ = kill(*pid, libc::SIGKILL);
+        for spine in &spines {
+            spine.kill();
         }
         let mut died = None;
-        for pid in spines {
-            died = died.or(wait(pid));
+        for mut spine in spines {
+            died = died.or(spine.wait());
         }
         self.claims.stop.store(false, Ordering::Relaxed);
         match (listened?, died) {
@@ -183,12 +182,12 @@ impl Level<'_> {
         }
         let mut resume = Vec::new();
         loop {
-            let pid = match fork() {
+            let mut spine = match fork_for_run() {
                 Ok(Side::Child) => self.spine(copier, runner, names, said, cursor, resume),
-                Ok(Side::Parent(pid)) => pid,
+                Ok(Side::Parent(spine)) => spine,
                 Err(error) => said.gives_up(error),
             };
-            let Some(how) = wait(pid) else {
+            let Some(how) = spine.wait() else {
                 exit_now(0);
             };
             let path = cursor.path();

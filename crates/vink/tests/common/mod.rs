@@ -1,6 +1,7 @@
 //! The user that runs vink in a test, and the folder.
 #![allow(dead_code)] // Each test file uses a part.
 
+pub mod app;
 pub mod control;
 pub mod lab;
 pub mod packetdrill;
