@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
 
 use vink_sys::process::exit_now;
-use vink_sys::written::{Asked, Region, Watch};
+use vink_sys::written::{faults, Asked, Region, Watch};
 
 use super::copier::{Branches, Copier};
 use crate::forks::{common, descriptors, limit_cpu};
@@ -151,6 +151,14 @@ struct Part {
     first: usize,
 }
 
+/// A page that may have been written.
+#[derive(Clone, Copy)]
+struct Told {
+    page: *mut u8,
+    /// Among all pages.
+    number: usize,
+}
+
 /// What a shadow was before a mark within another one took its place.
 #[derive(Clone, Copy)]
 struct Logged {
@@ -167,6 +175,11 @@ struct Inner {
     spans: [(usize, usize); RANGES],
     span_count: usize,
     regions: [Region; REGIONS],
+    /// The pages that are not protected, as the host has told, and how many these are.
+    told: *mut Told,
+    told_count: usize,
+    /// How many page faults there had been before the host was asked.
+    faults: u64,
     marks: [Mark; DEPTH],
     mark_count: usize,
     /// The mark to go back to.
@@ -218,6 +231,7 @@ impl Pages {
         let log_pages = pages * 4;
         let log = common(log_pages * size_of::<Logged>())?;
         let logged = common(log_pages * PAGE)?;
+        let told = common(pages * size_of::<Told>())?;
         let stack = common(STACK)?;
         let inner = common(size_of::<Inner>())?.cast::<Inner>();
         let mut parts = [Part::default(); RANGES];
@@ -245,6 +259,9 @@ impl Pages {
                 spans: [(0, 0); RANGES],
                 span_count: 0,
                 regions: [Region::default(); REGIONS],
+                told: told.cast(),
+                told_count: 0,
+                faults: 0,
                 marks: [Mark::default(); DEPTH],
                 mark_count: 0,
                 target: 0,
@@ -475,6 +492,24 @@ impl Inner {
 
     /// Calls something for all pages that have been written, with their numbers.
     fn each(&mut self, asked: Asked, mut with: impl FnMut(&mut Inner, *mut u8, usize)) {
+        let faults = faults();
+        if asked == Asked::Protect || self.faults != faults {
+            self.faults = faults;
+            self.ask(asked);
+        }
+        for told in 0..self.told_count {
+            // SAFETY: one that was written by ask().
+            let Told { page, number } = unsafe { *self.told.wrapping_add(told) };
+            with(self, page, number);
+        }
+        if asked == Asked::Protect {
+            self.told_count = 0;
+        }
+    }
+
+    /// Has the host tell which pages are not protected.
+    fn ask(&mut self, asked: Asked) {
+        self.told_count = 0;
         let mut place = 0;
         for span in 0..self.span_count {
             let (mut at, end) = self.spans[span];
@@ -494,7 +529,11 @@ impl Inner {
                         // Others lie between two parts.
                         if part.start <= page && page < part.end {
                             let number = part.first + (page - part.start) / PAGE;
-                            with(self, page as *mut u8, number);
+                            let page = page as *mut u8;
+                            let told = self.told.wrapping_add(self.told_count);
+                            // SAFETY: there is room for all pages, of which the host tells each once.
+                            unsafe { told.write(Told { page, number }) };
+                            self.told_count += 1;
                         }
                     }
                 }
