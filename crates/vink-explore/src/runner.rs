@@ -271,8 +271,22 @@ impl Runner {
         }
     }
 
-    /// Runs the lab to its end in this process, which is a fork.
+    /// The same, and adds what it has reached.
     pub(crate) fn go(&mut self, chooser: Box<dyn Chooser>) -> Result<Outcome, Error> {
+        let outcome = self.drive(chooser)?;
+        if let Some(coverage) = &self.coverage {
+            coverage.add()?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the lab in this process, which is a fork, for what it does to the memory: what comes of it is not told.
+    pub(crate) fn rehearse(&mut self, chooser: Box<dyn Chooser>) {
+        let _ = self.drive(chooser);
+    }
+
+    /// Runs the lab to its end in this process, which is a fork.
+    fn drive(&mut self, chooser: Box<dyn Chooser>) -> Result<Outcome, Error> {
         let properties = self.properties();
         let mut state = self.shared.lock();
         state.properties = properties;
@@ -281,11 +295,7 @@ impl Runner {
         state.world.follow_fork();
         drop(state);
         self.booted.serve_programs()?;
-        let outcome = drive(&mut self.booted, &self.shared, &self.limits)?;
-        if let Some(coverage) = &self.coverage {
-            coverage.add()?;
-        }
-        Ok(outcome)
+        drive(&mut self.booted, &self.shared, &self.limits)
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{fork, pages};
 use crate::forks::Death;
+use crate::runner::Runner;
 use crate::Error;
 
 /// Which one.
@@ -41,9 +42,9 @@ impl CopierKind {
     }
 
     /// For a process that goes along a run, to be made in it, before the run begins.
-    pub(crate) fn copier(self) -> Result<Arc<dyn Copier>, Error> {
+    pub(crate) fn copier(self, runner: &mut Runner) -> Result<Arc<dyn Copier>, Error> {
         Ok(match self {
-            CopierKind::Fork => Arc::new(fork::Fork::new()?),
+            CopierKind::Fork => Arc::new(fork::Fork::new(runner)?),
             CopierKind::Pages => Arc::new(pages::Pages::new()?),
         })
     }

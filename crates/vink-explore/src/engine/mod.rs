@@ -16,7 +16,9 @@ use crate::Error;
 
 pub(crate) mod copier;
 mod fork;
+mod huge;
 mod pages;
+mod rehearsal;
 pub(crate) mod rerun;
 pub(crate) mod tree;
 

@@ -221,7 +221,7 @@ impl Level<'_> {
         cursor: &'static Cursor,
         resume: Vec<Step>,
     ) -> ! {
-        let copier = match copier.copier() {
+        let copier = match copier.copier(runner) {
             Ok(copier) => copier,
             Err(error) => said.gives_up(error),
         };
