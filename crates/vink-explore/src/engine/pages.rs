@@ -13,7 +13,8 @@
 //! is put back first. Along a run a mark moves on: once its branches are tried, no one goes back to it.
 //!
 //! Pages that were written are not protected again before the outermost mark has moved on some times: a
-//! page that each branch writes is compared and copied each time, which takes a tenth of a fault.
+//! page that each branch writes is compared and copied each time, which takes a tenth of a fault. The host is
+//! asked only when there has been a page fault since it was asked last: without one, no protected page was written.
 //!
 //! What this engine knows itself is in memory that is shared, and so no range: it must not be put back.
 //! It runs on a stack there, too, since it changes the one on which a mark was taken. Registers are on
