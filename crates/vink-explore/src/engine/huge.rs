@@ -15,8 +15,8 @@ pub(super) const HUGE: usize = 2 << 20;
 pub(super) fn make_huge(pages: &Range<usize>, access: i32) -> bool {
     let len = pages.len();
     // SAFETY: a new mapping, of which no other part of this process knows. It takes the place of pages of this
-    // process's that have the same content, in one call: who reads them or runs them finds the same before and
-    // behind it. No other thread changes them meanwhile: there is none.
+    // process's that have the same content, in one call: a thread that reads them or runs them finds the same
+    // before and behind it. None changes them meanwhile: they can't be written.
     unsafe {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
