@@ -3,7 +3,6 @@
 //! nothing there.
 
 use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -197,7 +196,7 @@ impl App for Smoltcp {
             Role::Listen(port) => socket.listen(*port).expect("a new socket, a port above 0"),
             Role::Connect(host, port) => {
                 let from = DYNAMIC_PORTS + u16::from_ne_bytes([random[0], random[1]]) % 16384;
-                let to = (IpAddr::from(host.address), *port);
+                let to = (host.address, *port);
                 let begun = socket.connect(interface.context(), to, from);
                 begun.map_err(|error| AppError::new(format!("connect: {error}")))?;
             }

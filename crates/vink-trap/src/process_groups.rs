@@ -69,9 +69,7 @@ impl ProcessTable {
         let caller = self.process(call.pid);
         let session = (getsid(0), getsid(caller.pid));
         let terminal = copy_fd(&caller.pidfd, number as i32).ok();
-        let Some(terminal) = terminal.filter(|_| session.0 == session.1) else {
-            return None;
-        };
+        let terminal = terminal.filter(|_| session.0 == session.1)?;
         let foreground = foreground(&terminal);
         let is_in = |p: &Process| getpgid(p.pid) == foreground;
         let is_gone = || kill(-foreground, 0).is_err();

@@ -38,12 +38,12 @@ impl Scheduler {
 
     /// A thread is gone, which knew itself by this number.
     pub(super) fn wake_after_end(&mut self, table: &ProcessTable, number: i32) {
-        let mut threads = Threads {
+        let threads = Threads {
             table,
             blocked: &self.blocked,
             memories: &mut self.memories,
         };
-        let woken = self.futexes.wake_after_end(number, &mut threads);
+        let woken = self.futexes.wake_after_end(number, &threads);
         self.wake_futex_waiters(&woken);
     }
 }
