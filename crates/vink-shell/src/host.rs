@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The virtualized processes that are built in; more come as `so:FILE`.
-pub(crate) const APPS: [&str; 13] = [
+pub(crate) const APPS: [&str; 14] = [
     "echoserver",
     "echo",
     "discardserver",
@@ -19,6 +19,7 @@ pub(crate) const APPS: [&str; 13] = [
     "relay",
     "stream",
     "steps",
+    "smoltcp",
 ];
 
 /// Folders of programs for administrators, as which one is on a machine.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-use vink_kernel::{Call, Event, Kernel, Outcome, TaskId};
+use vink_kernel::{Call, Event, Kernel, MachineId, Outcome, TaskId};
 use vink_syscalls::is_plain_io;
 
 use crate::decision::Decision;
@@ -126,6 +126,14 @@ impl Calls {
                 .thread_resumed(&self.tasks, call, sent, ThreadState::Running);
         }
         Ok(())
+    }
+
+    /// A process of this machine has been sent a signal that is no program's.
+    pub(crate) fn note_signal_from_outside(&mut self, machine: MachineId) {
+        self.signals.hint();
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.note_signal_from_outside(machine);
+        }
     }
 
     /// The host does it, now.

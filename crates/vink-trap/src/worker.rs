@@ -342,7 +342,8 @@ impl Worker {
         let process = self.supervisor.calls.tasks.table.find_process(entry.root);
         let process = process.ok_or(Error::NoSuchProgram)?;
         send_signal(&process.pidfd, signal).map_err(Error::of("pidfd_send_signal()"))?;
-        self.supervisor.calls.signals.hint();
+        let machine = process.machine;
+        self.supervisor.calls.note_signal_from_outside(machine);
         Ok(())
     }
 
@@ -364,17 +365,14 @@ impl Worker {
             .resolve_all_forks(&self.supervisor.calls.reactor, index)?;
         let group = self.supervisor.calls.tasks.programs[index].root;
         // As long as one of its members is known, the group can't be another's.
-        let is_member = |p: &&Process| getpgid(p.pid) == group;
-        let mut members = self
-            .supervisor
-            .calls
-            .tasks
-            .table
-            .processes()
-            .filter(|p| p.program == index);
-        members.find(is_member).ok_or(Error::NoSuchProgram)?;
+        let is_member = |p: &Process| getpgid(p.pid) == group;
+        let mut processes = self.supervisor.calls.tasks.table.processes();
+        let member = processes.find(|p| p.program == index && is_member(p));
+        let machine = member.map(|member| member.machine);
+        drop(processes);
+        let machine = machine.ok_or(Error::NoSuchProgram)?;
         kill(-group, signal).map_err(Error::of("kill()"))?;
-        self.supervisor.calls.signals.hint();
+        self.supervisor.calls.note_signal_from_outside(machine);
         Ok(())
     }
 

@@ -5,15 +5,18 @@
 //! and must not be visible. While the killer runs, all other threads are blocked, or blocked on the
 //! host. So it can be told for sure which process dies: a fatal signal is pending as `SIGKILL` for
 //! all threads of its group, and a thread that takes it is marked before it does anything else.
+//!
+//! So it is with a signal from outside: no time passes before what it kills is dead.
 
 use std::fs;
 use std::time::Duration;
 
+use vink_kernel::MachineId;
 use vink_sys::pidfd::send_signal;
 use vink_sys::poll::is_readable;
 
 use super::thread_states::parse_status;
-use super::VirtualWorker;
+use super::{Scheduler, VirtualWorker};
 use crate::Error;
 
 /// How long an end is waited for: it may dump a core. In ms.
@@ -44,16 +47,31 @@ impl VirtualWorker<'_> {
         Ok(())
     }
 
+    /// If a signal was sent from outside, and no thread goes on anyway, what it kills is dead now.
+    /// Whether that was so: the caller of `step` is to see which processes have ended before time
+    /// passes.
+    pub(super) fn carry_out_signals(&mut self) -> Result<bool, Error> {
+        let sched = self.worker.calls.clock.sched_mut();
+        let signalled = std::mem::take(&mut sched.signalled);
+        if !signalled || !sched.running.is_empty() || sched.batch.has_pending() {
+            return Ok(false);
+        }
+        let has_looked = self.wait_for_kills()?;
+        self.handle_deferred()?;
+        Ok(has_looked)
+    }
+
     /// No thread is running: waits for the end of processes that may have been killed. Whether it
     /// has looked for any.
     pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
         let sched = self.worker.calls.clock.sched_mut();
-        let Some(machine) = sched.kill_sent_on.take() else {
+        let machines = std::mem::take(&mut sched.kills_sent_on);
+        if machines.is_empty() {
             return Ok(false);
-        };
+        }
         // One that executes ends its own threads.
         let own = self.worker.calls.tasks.table.processes();
-        let own = own.filter(|p| p.machine == machine && p.executing.is_none());
+        let own = own.filter(|p| machines.contains(&p.machine) && p.executing.is_none());
         for process in own {
             let mut threads = process.threads.iter();
             if threads.any(|tid| is_dying(process.pid, *tid)) {
@@ -63,6 +81,21 @@ impl VirtualWorker<'_> {
         self.poll_events(Some(Duration::ZERO))?;
         self.note_arrivals()?;
         Ok(true)
+    }
+}
+
+impl Scheduler {
+    /// A call that may kill processes of this machine is about to pass.
+    pub(super) fn expect_kills(&mut self, machine: MachineId) {
+        if !self.kills_sent_on.contains(&machine) {
+            self.kills_sent_on.push(machine);
+        }
+    }
+
+    /// A process of this machine has been sent a signal that is no program's.
+    pub(crate) fn note_signal_from_outside(&mut self, machine: MachineId) {
+        self.expect_kills(machine);
+        self.signalled = true;
     }
 }
 

@@ -245,8 +245,11 @@ pub(crate) struct Scheduler {
     blocked_on_host: Vec<(i32, i32)>,
     /// Parents in vfork(2), and their children.
     vforked: Vec<(i32, i32)>,
-    /// On this machine a process may have been killed by a call that passed through.
-    kill_sent_on: Option<MachineId>,
+    /// On these machines processes may have been killed, by a call that passed through or from
+    /// outside.
+    kills_sent_on: Vec<MachineId>,
+    /// A signal from outside was sent since the last step.
+    signalled: bool,
     arrived: Vec<(usize, Notification)>,
     run_queue: RunQueue<Runnable>,
     /// Threads that a signal has come for while they were in the run queue: to be checked when they
@@ -337,7 +340,8 @@ impl Scheduler {
             running: Vec::new(),
             blocked_on_host: Vec::new(),
             vforked: Vec::new(),
-            kill_sent_on: None,
+            kills_sent_on: Vec::new(),
+            signalled: false,
             arrived: Vec::new(),
             run_queue: RunQueue::default(),
             signal_checks: HashSet::new(),
@@ -449,6 +453,9 @@ impl VirtualWorker<'_> {
             .packet_rings
             .refresh(&mut worker.calls.tasks.kernel)?;
         let stood = std::mem::take(&mut self.worker.idle);
+        if self.carry_out_signals()? {
+            return Ok(());
+        }
         match self.advance()? {
             Progress::Running if self.worker.calls.clock.sched().can_go_on() => Ok(()),
             Progress::Running | Progress::Paced => self.wait_for_running(timeout),

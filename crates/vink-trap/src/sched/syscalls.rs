@@ -98,7 +98,7 @@ impl VirtualWorker<'_> {
                 worker
                     .placement
                     .revoke_call_budget(&worker.calls.tasks.table, call.pid);
-                sched.kill_sent_on = Some(worker.calls.tasks.table.machine_of(call.pid));
+                sched.expect_kills(worker.calls.tasks.table.machine_of(call.pid));
                 return Ok(false);
             }
             Sched::Futex => match sched.futex(place, call) {

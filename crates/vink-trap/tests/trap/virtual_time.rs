@@ -27,6 +27,22 @@ fn a_sleep_takes_no_time() {
 }
 
 #[test]
+fn no_time_passes_before_a_signal_from_outside_has_killed() {
+    let mut lab = lab();
+    for _ in 0..10 {
+        let sleeper = lab.start("sleep 1000");
+        let then = now(&mut lab) + SECOND;
+        lab.worker.set_horizon(then);
+        lab.worker.run_until(|w| w.kernel().now() == then).unwrap();
+        lab.worker.set_horizon(u64::MAX);
+        lab.worker.signal(sleeper.id, libc::SIGTERM).unwrap();
+        let status = lab.worker.wait(sleeper.id).unwrap();
+        assert_eq!(status, Status::Killed(libc::SIGTERM));
+        assert_eq!(now(&mut lab), then);
+    }
+}
+
+#[test]
 fn waits_end_at_their_time() {
     let mut lab = lab();
     let before = now(&mut lab);
