@@ -132,7 +132,7 @@ impl Calls {
     pub(crate) fn note_signal_from_outside(&mut self, machine: MachineId) {
         self.signals.hint();
         if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.note_signal_from_outside(machine);
+            sched.kills.note_from_outside(machine);
         }
     }
 

@@ -16,7 +16,7 @@ use vink_sys::pidfd::send_signal;
 use vink_sys::poll::is_readable;
 
 use super::thread_states::parse_status;
-use super::{Scheduler, VirtualWorker};
+use super::VirtualWorker;
 use crate::Error;
 
 /// How long an end is waited for: it may dump a core. In ms.
@@ -25,6 +25,31 @@ const EXIT_TIMEOUT_MS: i32 = 10_000;
 const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 /// In the flags of proc_pid_stat(5): a signal ends it (`PF_SIGNALED` of the kernel's sched.h).
 const PF_SIGNALED: u64 = 0x400;
+
+/// Signals that may kill, and were not looked at yet.
+#[derive(Default)]
+pub(crate) struct Kills {
+    /// On these machines processes may have been killed, by a call that passed through or from
+    /// outside.
+    sent_on: Vec<MachineId>,
+    /// A signal was sent from outside since the last step.
+    from_outside: bool,
+}
+
+impl Kills {
+    /// A call that may kill processes of this machine is about to pass.
+    pub(super) fn expect(&mut self, machine: MachineId) {
+        if !self.sent_on.contains(&machine) {
+            self.sent_on.push(machine);
+        }
+    }
+
+    /// A process of this machine has been sent a signal that is no program's.
+    pub(crate) fn note_from_outside(&mut self, machine: MachineId) {
+        self.expect(machine);
+        self.from_outside = true;
+    }
+}
 
 impl VirtualWorker<'_> {
     /// Kills all processes of a program that are known: each is gone before the next is killed, so
@@ -52,8 +77,8 @@ impl VirtualWorker<'_> {
     /// passes.
     pub(super) fn carry_out_signals(&mut self) -> Result<bool, Error> {
         let sched = self.worker.calls.clock.sched_mut();
-        let signalled = std::mem::take(&mut sched.signalled);
-        if !signalled || !sched.running.is_empty() || sched.batch.has_pending() {
+        let is_new = std::mem::take(&mut sched.kills.from_outside);
+        if !is_new || !sched.running.is_empty() || sched.batch.has_pending() {
             return Ok(false);
         }
         let has_looked = self.wait_for_kills()?;
@@ -65,7 +90,7 @@ impl VirtualWorker<'_> {
     /// has looked for any.
     pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
         let sched = self.worker.calls.clock.sched_mut();
-        let machines = std::mem::take(&mut sched.kills_sent_on);
+        let machines = std::mem::take(&mut sched.kills.sent_on);
         if machines.is_empty() {
             return Ok(false);
         }
@@ -81,21 +106,6 @@ impl VirtualWorker<'_> {
         self.poll_events(Some(Duration::ZERO))?;
         self.note_arrivals()?;
         Ok(true)
-    }
-}
-
-impl Scheduler {
-    /// A call that may kill processes of this machine is about to pass.
-    pub(super) fn expect_kills(&mut self, machine: MachineId) {
-        if !self.kills_sent_on.contains(&machine) {
-            self.kills_sent_on.push(machine);
-        }
-    }
-
-    /// A process of this machine has been sent a signal that is no program's.
-    pub(crate) fn note_signal_from_outside(&mut self, machine: MachineId) {
-        self.expect_kills(machine);
-        self.signalled = true;
     }
 }
 

@@ -245,11 +245,7 @@ pub(crate) struct Scheduler {
     blocked_on_host: Vec<(i32, i32)>,
     /// Parents in vfork(2), and their children.
     vforked: Vec<(i32, i32)>,
-    /// On these machines processes may have been killed, by a call that passed through or from
-    /// outside.
-    kills_sent_on: Vec<MachineId>,
-    /// A signal from outside was sent since the last step.
-    signalled: bool,
+    pub(crate) kills: kill_barrier::Kills,
     arrived: Vec<(usize, Notification)>,
     run_queue: RunQueue<Runnable>,
     /// Threads that a signal has come for while they were in the run queue: to be checked when they
@@ -340,8 +336,7 @@ impl Scheduler {
             running: Vec::new(),
             blocked_on_host: Vec::new(),
             vforked: Vec::new(),
-            kills_sent_on: Vec::new(),
-            signalled: false,
+            kills: kill_barrier::Kills::default(),
             arrived: Vec::new(),
             run_queue: RunQueue::default(),
             signal_checks: HashSet::new(),

@@ -98,7 +98,9 @@ impl VirtualWorker<'_> {
                 worker
                     .placement
                     .revoke_call_budget(&worker.calls.tasks.table, call.pid);
-                sched.expect_kills(worker.calls.tasks.table.machine_of(call.pid));
+                sched
+                    .kills
+                    .expect(worker.calls.tasks.table.machine_of(call.pid));
                 return Ok(false);
             }
             Sched::Futex => match sched.futex(place, call) {
