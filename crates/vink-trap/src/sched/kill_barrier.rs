@@ -32,7 +32,7 @@ pub(crate) struct Kills {
     /// On these machines processes may have been killed, by a call that passed through or from
     /// outside.
     sent_on: Vec<MachineId>,
-    /// A signal was sent from outside since the last step.
+    /// One of them is from outside.
     from_outside: bool,
 }
 
@@ -48,6 +48,11 @@ impl Kills {
     pub(crate) fn note_from_outside(&mut self, machine: MachineId) {
         self.expect(machine);
         self.from_outside = true;
+    }
+
+    /// Whether one of them is from outside, which is told once.
+    pub(super) fn take_from_outside(&mut self) -> bool {
+        std::mem::take(&mut self.from_outside)
     }
 }
 
@@ -70,20 +75,6 @@ impl VirtualWorker<'_> {
         }
         self.calls.signals.hint();
         Ok(())
-    }
-
-    /// If a signal was sent from outside, and no thread goes on anyway, what it kills is dead now.
-    /// Whether that was so: the caller of `step` is to see which processes have ended before time
-    /// passes.
-    pub(super) fn carry_out_signals(&mut self) -> Result<bool, Error> {
-        let sched = self.worker.calls.clock.sched_mut();
-        let is_new = std::mem::take(&mut sched.kills.from_outside);
-        if !is_new || !sched.running.is_empty() || sched.batch.has_pending() {
-            return Ok(false);
-        }
-        let has_looked = self.wait_for_kills()?;
-        self.handle_deferred()?;
-        Ok(has_looked)
     }
 
     /// No thread is running: waits for the end of processes that may have been killed. Whether it

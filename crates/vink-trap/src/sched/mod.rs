@@ -152,6 +152,9 @@ impl Default for Charge {
 enum Progress {
     /// It does.
     Running,
+    /// A signal from outside may have ended processes: the caller of `step` is to see that before
+    /// time passes.
+    Killed,
     /// The calls that [`Worker::allow_calls`](crate::Worker::allow_calls) gave are used up.
     Held,
     /// The clock is at its horizon, or no thread waits for any time.
@@ -448,10 +451,8 @@ impl VirtualWorker<'_> {
             .packet_rings
             .refresh(&mut worker.calls.tasks.kernel)?;
         let stood = std::mem::take(&mut self.worker.idle);
-        if self.carry_out_signals()? {
-            return Ok(());
-        }
         match self.advance()? {
+            Progress::Killed => self.handle_deferred(),
             Progress::Running if self.worker.calls.clock.sched().can_go_on() => Ok(()),
             Progress::Running | Progress::Paced => self.wait_for_running(timeout),
             Progress::Held => self.wait_for_outside(timeout).map(drop),
@@ -492,8 +493,12 @@ impl VirtualWorker<'_> {
             if held && sched.batch.has_pending() {
                 return Ok(Progress::Held);
             }
+            let from_outside = sched.kills.take_from_outside();
             if self.wait_for_kills()? {
-                continue;
+                match from_outside {
+                    true => return Ok(Progress::Killed),
+                    false => continue,
+                }
             }
             self.enqueue_arrived()?;
             let sched = self.worker.calls.clock.sched_mut();
