@@ -206,6 +206,19 @@ impl VirtualWorker<'_> {
         Ok(true)
     }
 
+    /// What is kept of the thread's last wait.
+    fn take_polled(&mut self, tid: i32) -> Vec<PolledFd> {
+        let sched = self.worker.calls.clock.sched_mut();
+        sched.fds.take_polled(tid)
+    }
+
+    /// The thread need not wait: what was looked at is kept for its next wait.
+    fn keep_polled(&mut self, tid: i32, polled: Vec<PolledFd>) {
+        let calls = &mut self.worker.calls;
+        let fds = &mut calls.clock.sched_mut().fds;
+        fds.keep_polled(&calls.tasks.table, tid, polled);
+    }
+
     /// poll(2) and ppoll(2).
     pub(super) fn poll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let count = call.args[1] & 0xffff_ffff;
@@ -263,13 +276,7 @@ impl VirtualWorker<'_> {
             Err(error) => return self.calls.answer(call, error),
         };
         let looked = posted.as_ref().is_some_and(|posted| posted.host_polled);
-        let kept = self
-            .worker
-            .calls
-            .clock
-            .sched_mut()
-            .fds
-            .take_polled(call.tid);
+        let kept = self.take_polled(call.tid);
         let mut waits = Waits::new(kept, looked);
         let mut ready = 0;
         let mut changes = false;
@@ -292,10 +299,7 @@ impl VirtualWorker<'_> {
         }
         let cookies = waits.cookies.clone();
         if ready != 0 {
-            let sched = self.worker.calls.clock.sched_mut();
-            sched
-                .fds
-                .keep_polled(&self.worker.calls.tasks.table, call.tid, waits.again);
+            self.keep_polled(call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             let sched = self.worker.calls.clock.sched_mut();
             let condition = &mut sched
@@ -387,13 +391,7 @@ impl VirtualWorker<'_> {
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         let mut sets = vec![0; SETS.len() * set_len];
-        let kept = self
-            .worker
-            .calls
-            .clock
-            .sched_mut()
-            .fds
-            .take_polled(call.tid);
+        let kept = self.take_polled(call.tid);
         let mut waits = Waits::new(kept, false);
         let mut found = vec![0; sets.len()];
         let mut ready = 0;
@@ -421,10 +419,7 @@ impl VirtualWorker<'_> {
             }
         }
         if ready != 0 {
-            let sched = self.worker.calls.clock.sched_mut();
-            sched
-                .fds
-                .keep_polled(&self.worker.calls.tasks.table, call.tid, waits.again);
+            self.keep_polled(call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
@@ -470,13 +465,7 @@ impl VirtualWorker<'_> {
             Ok(limits) => limits,
             Err(error) => return self.calls.answer(call, error),
         };
-        let mut kept = self
-            .worker
-            .calls
-            .clock
-            .sched_mut()
-            .fds
-            .take_polled(call.tid);
+        let mut kept = self.take_polled(call.tid);
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
         let copy = match kept.first() {
             Some(_) => None,
@@ -532,10 +521,7 @@ impl VirtualWorker<'_> {
                 return Ok(());
             }
         } else {
-            let sched = self.worker.calls.clock.sched_mut();
-            sched
-                .fds
-                .keep_polled(&self.worker.calls.tasks.table, call.tid, kept);
+            self.keep_polled(call.tid, kept);
             self.correct_errors(call, &mut events[..count * EPOLL_EVENT])?;
         }
         events.truncate(count * EPOLL_EVENT);
