@@ -208,6 +208,8 @@ async fn requests<A: LabApi>(api: &A, lab: &'static str, place: &Place) -> Vec<(
         all.note("wire", api.wire(lab, wire).await);
     }
     all.note("lab", api.lab(lab).await);
+    // How many packets pass from here on depends on how long the host takes for the requests.
+    all.note("remove breakpoint", api.remove_breakpoint(lab, "2").await);
     all.note("resume", api.resume(lab).await);
 
     // A client that goes takes its program with it, by when the clock may have run on.
