@@ -16,7 +16,7 @@ mod elf;
 mod gate;
 mod heap;
 mod poke;
-mod scan;
+pub(crate) mod scan;
 
 use std::ops::Range;
 use std::time::Duration;

@@ -19,6 +19,7 @@ mod room;
 mod shed;
 mod stack;
 mod stream;
+mod ticks;
 mod wall;
 mod wasm;
 

@@ -14,21 +14,21 @@
 
 mod area;
 mod loading;
+mod watch;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libc::{seccomp_notif, seccomp_notif_resp};
 use vink_sys::child::{spawn_into, Step};
 use vink_sys::fd::in_memory_sealed;
 use vink_sys::mapping::{Mapping, Pages};
-use vink_sys::pidfd;
-use vink_sys::poll::{events_of, events_within};
+use vink_sys::poll::{events_of, poll, wanted};
 use vink_sys::process::{cpu_time, getegid, geteuid, waitid, ChildEvent};
-use vink_sys::procfs::stat_state;
 use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
@@ -38,6 +38,7 @@ use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
 use crate::{file, Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
 use area::{Pause, Sizes};
+use watch::Watch;
 
 /// The program that a pod's process executes.
 const PROGRAM: &str = "vink-pod-process";
@@ -45,13 +46,6 @@ const PROGRAM: &str = "vink-pod-process";
 const INPUT: usize = 16 << 20;
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
-/// What else keeps a pod from a processor is not its fault: when its time is over, it is ended if it
-/// waits for something else, or once it has run for this part of it since that part of it had passed,
-/// or when [`MOST`] times as much has passed.
-const GRACE: u32 = 2;
-/// See [`GRACE`].
-const MOST: u32 = 10;
-
 const _: () = assert!(COUNTERS == area::COUNTERS && RECORD == area::RECORD);
 
 /// A pod behind the process wall.
@@ -71,8 +65,7 @@ struct ProcessPod {
 
 /// A child process, which ends with this value and leaves no trace.
 struct Process {
-    pid: i32,
-    pidfd: OwnedFd,
+    watch: Arc<Watch>,
     end: Option<ChildEvent>,
 }
 
@@ -169,7 +162,7 @@ impl ProcessPod {
             Step::Keep(theirs.as_raw_fd()),
             Step::Keep(memory.as_raw_fd()),
         ];
-        let (process, namespace) = Process::spawn(&arguments, &steps)?;
+        let (process, namespace) = Process::spawn(&arguments, &steps, limits.time)?;
         drop((theirs, memory));
         send_with(&socket, b"go", &[])?;
         let mut text = vec![0; 16 << 10];
@@ -206,7 +199,7 @@ impl ProcessPod {
     fn load(&mut self, path: &Path) -> Result<(), String> {
         let ended = |fault: Fault| format!("was ended while it was loaded: it {fault}");
         let limit = LOAD_TIME.max(self.limits.time);
-        match self.next(Instant::now(), limit, true).map_err(ended)? {
+        match self.next(Some(limit)).map_err(ended)? {
             (Pause::Done, _) => Ok(()),
             (Pause::NotLoaded, _) => Err(file::explained(&self.text(), path)),
             (other, _) => Err(ended(self.fault(other))),
@@ -216,9 +209,7 @@ impl ProcessPod {
     /// What its `pod_version()` says.
     fn version(&mut self) -> Result<u32, String> {
         let ended = |fault: Fault| format!("was ended in pod_version(): it {fault}");
-        let start = Instant::now();
-        self.resume().map_err(ended)?;
-        match self.next(start, self.limits.time, false).map_err(ended)? {
+        match self.answered().map_err(ended)? {
             (Pause::Done, found) => Ok(found as u32),
             (other, _) => Err(ended(self.fault(other))),
         }
@@ -238,27 +229,41 @@ impl ProcessPod {
         }
     }
 
-    /// The next pause, within so long from then on.
-    fn next(
-        &mut self,
-        start: Instant,
-        limit: Duration,
-        is_loading: bool,
-    ) -> Result<(Pause, u64), Fault> {
-        let fd = self.listener.as_fd().as_raw_fd();
-        let part = limit / GRACE;
-        let mut wait = part.saturating_sub(start.elapsed());
-        let mut ran_before = None;
+    /// Lets the process go on, until it pauses again.
+    fn answered(&mut self) -> Result<(Pause, u64), Fault> {
+        // It runs from then on, maybe in the place of this thread.
+        self.process.watch.begin();
+        let pause = self.resume().and_then(|()| self.next(None));
+        match self.process.watch.end() {
+            true => Err(self.ended_by(Fault::Time(self.limits.time))),
+            false => pause,
+        }
+    }
+
+    /// The next pause; while it is loaded, within so long.
+    fn next(&mut self, loading: Option<Duration>) -> Result<(Pause, u64), Fault> {
+        let start = Instant::now();
+        // Before Linux 6.11 a listener says that its process has ended only when that was waited for.
+        let mut fds = [
+            wanted(self.listener.as_fd().as_raw_fd(), libc::POLLIN),
+            wanted(self.process.watch.pidfd().as_raw_fd(), libc::POLLIN),
+        ];
         loop {
-            let events = events_within(fd, libc::POLLIN, wait);
-            if events & libc::POLLIN != 0 {
+            let wait = loading.map_or(-1, |limit| {
+                limit.saturating_sub(start.elapsed()).as_millis() as i32
+            });
+            // A handler of a signal ran.
+            let Ok(count) = poll(&mut fds, wait) else {
+                continue;
+            };
+            if fds[0].revents & libc::POLLIN != 0 {
                 // ENOENT: it was killed meanwhile, which is seen next.
                 if let Ok(call) = self.listener.receive() {
                     if call.data.nr == libc::SYS_pause as i32 {
                         self.waiting = call.id;
                         return Ok((pause(call.data.args[0]), call.data.args[1]));
                     }
-                    if !is_loading || !loading::may(&call.data) {
+                    if loading.is_none() || !loading::may(&call.data) {
                         return Err(self.ended_by(called(&call)));
                     }
                     let answer = seccomp_notif_resp {
@@ -269,26 +274,12 @@ impl ProcessPod {
                     };
                     let _ = self.listener.answer(answer);
                 }
-            } else if events != 0 {
+            } else if count != 0 {
                 return Err(self.gone());
             }
-            let passed = start.elapsed();
-            wait = part.saturating_sub(passed);
-            if !wait.is_zero() {
-                continue;
-            }
-            let ran = self.process.time();
-            ran_before = ran_before.or(ran);
-            wait = limit.saturating_sub(passed);
-            if !wait.is_zero() {
-                continue;
-            }
-            let since = ran.zip(ran_before).map(|(ran, before)| ran - before);
-            let is_late = since.is_none_or(|since| since >= part);
-            if is_loading || is_late || passed >= limit * MOST {
+            if let Some(limit) = loading.filter(|limit| start.elapsed() >= *limit) {
                 return Err(self.ended_by(Fault::Time(limit)));
             }
-            wait = part - since.unwrap_or_default();
         }
     }
 
@@ -388,10 +379,7 @@ impl ProcessPod {
         self.area.write(area::CALLS, &(count as u32).to_ne_bytes());
         // Counters, timer and text, too.
         self.area.write(area::DONE, &[0; area::TEXT - area::DONE]);
-        // It runs from then on, maybe in the place of this thread.
-        let start = Instant::now();
-        self.resume()?;
-        let pause = self.next(start, self.limits.time, false);
+        let pause = self.answered();
         let taken = self.take(batch, first, room);
         match (pause, taken) {
             (Err(fault), _) => Err(fault),
@@ -516,11 +504,11 @@ impl Pod for ProcessPod {
     }
 
     fn cpu_time(&self) -> Duration {
-        cpu_time(self.process.pid).unwrap_or_default()
+        cpu_time(self.process.watch.pid()).unwrap_or_default()
     }
 
     fn memory(&self) -> u64 {
-        let pages = std::fs::read_to_string(format!("/proc/{}/statm", self.process.pid));
+        let pages = std::fs::read_to_string(format!("/proc/{}/statm", self.process.watch.pid()));
         let resident = pages.ok().and_then(|pages| {
             let mut fields = pages.split(' ');
             fields.nth(1)?.parse::<u64>().ok()
@@ -563,7 +551,11 @@ fn called(call: &seccomp_notif) -> Fault {
 
 impl Process {
     /// Starts it in a PID namespace, if the host has one for it: and a line about that.
-    fn spawn(arguments: &[&std::ffi::CStr], steps: &[Step]) -> io::Result<(Process, String)> {
+    fn spawn(
+        arguments: &[&std::ffi::CStr],
+        steps: &[Step],
+        limit: Duration,
+    ) -> io::Result<(Process, String)> {
         let start = |namespaces| spawn_into(namespaces, arguments[0], arguments, steps);
         let (pid, is_user) = match start(libc::CLONE_NEWPID) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -580,8 +572,7 @@ impl Process {
         };
         // This process waits for it, so the number is its own.
         let process = Process {
-            pid,
-            pidfd: pidfd::open(pid)?,
+            watch: Watch::new(pid, limit)?,
             end: None,
         };
         if is_user {
@@ -593,29 +584,20 @@ impl Process {
         Ok((process, report))
     }
 
-    /// How long it has run; `None` if it waits for something that is no processor.
-    fn time(&self) -> Option<Duration> {
-        let stat = std::fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
-        match stat_state(&stat)? {
-            b'S' => None,
-            _ => cpu_time(self.pid),
-        }
-    }
-
     /// Ends it, if it has not ended: how.
     fn end(&mut self) -> ChildEvent {
         if let Some(end) = self.end {
             return end;
         }
-        let _ = pidfd::send_signal(&self.pidfd, libc::SIGKILL);
-        let number = self.pidfd.as_raw_fd();
+        self.watch.kill();
+        let number = self.watch.pidfd().as_raw_fd();
         let end = loop {
             match waitid(libc::P_PIDFD, number, libc::WEXITED) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Another part of this program has waited for it.
                 Err(_) => {
                     break ChildEvent {
-                        pid: self.pid,
+                        pid: self.watch.pid(),
                         code: libc::CLD_KILLED,
                         status: libc::SIGKILL,
                     }

@@ -7,17 +7,17 @@
 //! and copied out. No signal handler is needed: vink-kernel has its own, and the signal of its watchdog
 //! would look like a bad address (docs/design/pods.md).
 //!
-//! Time is the thread's processor time, looked at each millisecond ([`ticks`]). In a lab that repeats it
+//! Time is the thread's processor time, looked at each millisecond ([`Ticks`]). In a lab that repeats it
 //! is fuel, an instruction each, so that it ends at the same instruction in each run. What a crossing
 //! takes is counted in it there, too.
 
 mod imports;
-mod ticks;
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use object::{Object, ObjectSection, SectionKind};
 use vink_sys::rustix::time::{clock_gettime, ClockId};
 use wasmtime::{
     Config, Engine, Instance, Linker, Memory, Module, OptLevel, ResourceLimiter, Store, Trap,
@@ -25,8 +25,10 @@ use wasmtime::{
 };
 
 use crate::calls::{CLOSE, PASS, VERSION};
+use crate::key::scan;
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::Room;
+use crate::ticks::{Ticks, TICK};
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, ROOM};
 
 /// Fuel for a nanosecond of a limit, an instruction each. Compiled code makes 6 to 20 in one, so a limit
@@ -75,10 +77,15 @@ fn engine(repeats: bool) -> &'static Engine {
     })
 }
 
-fn raise_epochs() {
+/// Compiled code compares the engine's epoch with its store's deadline at each function and loop, and
+/// calls back where it has passed.
+static TICKS: Ticks = Ticks::new();
+
+fn raise_epochs() -> Duration {
     for repeats in [false, true] {
         engine(repeats).increment_epoch();
     }
+    TICK
 }
 
 /// A pod behind the WebAssembly wall.
@@ -130,14 +137,12 @@ unsafe impl Send for State {}
 /// # Errors
 /// [`LoadError`].
 pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
-    ticks::start(raise_epochs).map_err(|why| LoadError::Host {
-        wall: Wall::Wasm,
-        why,
-    })?;
-    crate::alone::enter(Wall::Wasm).map_err(|why| LoadError::Host {
-        wall: Wall::Wasm,
-        why,
-    })?;
+    TICKS
+        .start("pod-ticks", raise_epochs)
+        .map_err(|why| LoadError::Host {
+            wall: Wall::Wasm,
+            why,
+        })?;
     let live = Live::new(source).map_err(|problem| match problem {
         Problem::Why(why) => LoadError::File {
             path: source.file.to_owned(),
@@ -397,10 +402,10 @@ impl Pod for WasmPod {
 impl State {
     /// Its thread has run for up to a tick since the crossing began, or for a tick more.
     fn interrupted(&mut self) -> UpdateDeadline {
-        ticks::crossing();
+        TICKS.crossing();
         let now = clock_gettime(ClockId::ThreadCPUTime);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        let since = *self.since.get_or_insert(now.saturating_sub(ticks::TICK));
+        let since = *self.since.get_or_insert(now.saturating_sub(TICK));
         if now - since < self.time {
             return UpdateDeadline::Continue(1);
         }
@@ -441,7 +446,7 @@ impl ResourceLimiter for State {
 /// A crossing begins.
 #[inline]
 fn start(store: &mut Store<State>, fuel: Option<u64>) {
-    ticks::crossing();
+    TICKS.crossing();
     store.data_mut().since = None;
     store.set_epoch_deadline(1);
     if let Some(fuel) = fuel {
@@ -482,8 +487,32 @@ fn compiled(source: &Source<'_>) -> Result<Module, String> {
     if bytes.len() > MOST_CODE {
         return Err(format!("it has more bytes, and a module may have {MOST_CODE}: strip it of debug information (clang -s), or use the process wall"));
     }
-    Module::from_binary(engine(source.repeats), &bytes)
-        .map_err(|error| format!("it can't be compiled: {}", words(&error)))
+    let engine = engine(source.repeats);
+    let code = engine
+        .precompile_module(&bytes)
+        .map_err(|error| format!("it can't be compiled: {}", words(&error)))?;
+    // It is looked at before it can be executed.
+    if let Some(what) = opens_keys(&code)? {
+        crate::alone::enter(Wall::Wasm)
+            .map_err(|why| format!("its code has the bytes of {what} by chance, and {why}"))?;
+    }
+    // SAFETY: what this engine has compiled just now.
+    unsafe { Module::deserialize(engine, &code) }.map_err(|error| words(&error))
+}
+
+/// What opens protection keys in compiled code: an instruction's name.
+fn opens_keys(code: &[u8]) -> Result<Option<&'static str>, String> {
+    let wrong = |error: object::Error| format!("its compiled code can't be read: {error}");
+    let file = object::File::parse(code).map_err(wrong)?;
+    for section in file.sections() {
+        if section.kind() == SectionKind::Text {
+            let found = scan::find(section.data().map_err(wrong)?).next();
+            if let Some(found) = found {
+                return Ok(Some(found.what));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// All that an error of wasmtime's says, in a line.

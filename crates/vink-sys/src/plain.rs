@@ -46,7 +46,7 @@ macro_rules! plain {
 
 plain! { Zeroed:
     i32, [u32; 2], libc::Dl_info, libc::cmsghdr, libc::flock, libc::ifreq, libc::mmsghdr, libc::msghdr,
-    libc::packet_mreq, libc::rlimit, libc::seccomp_notif, libc::siginfo_t, libc::sockaddr_in, libc::sockaddr_in6, libc::sockaddr_ll,
+    libc::packet_mreq, libc::rlimit, libc::sched_attr, libc::seccomp_notif, libc::siginfo_t, libc::sockaddr_in, libc::sockaddr_in6, libc::sockaddr_ll,
     libc::sockaddr_nl, libc::sockaddr_storage, libc::stat, libc::statx, libc::sysinfo,
     libc::tcp_info, libc::termios, libc::timespec, libc::ucred, libc::user_regs_struct, libc::utsname
 }

@@ -2,8 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::ptr::null;
-use std::time::Duration;
 
 /// A descriptor, and the events (`POLL*`) that are waited for.
 pub fn wanted(fd: RawFd, events: i16) -> libc::pollfd {
@@ -30,19 +28,6 @@ pub fn events_of(fd: RawFd, events: i16, timeout_ms: i32) -> i16 {
     let mut fd = [wanted(fd, events)];
     let _ = poll(&mut fd, timeout_ms);
     fd[0].revents
-}
-
-/// The events of one descriptor that come within this time, none if it is over or a handler of a signal
-/// ran; as exact as the thread's timer slack (ppoll(2)), where [`events_of`] goes by ms.
-pub fn events_within(fd: RawFd, events: i16, time: Duration) -> i16 {
-    let mut fd = wanted(fd, events);
-    let time = libc::timespec {
-        tv_sec: time.as_secs().min(1 << 30) as libc::time_t,
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    // SAFETY: one structure, a time, and no set of signals.
-    let _ = unsafe { libc::ppoll(&raw mut fd, 1, &raw const time, null()) };
-    fd.revents
 }
 
 /// Whether there is something to be read within so many ms (-1: for ever), or an end or error.

@@ -91,14 +91,30 @@ machines:
     interfaces:
       eth0: { wire: w1, addresses: [10.0.0.1/24] }
       eth1: { wire: w2, addresses: [10.1.0.1/24] }
+    filter: |
+      table ip t {
+        chain out { type filter hook output priority 0; ip daddr 10.1.0.2 meta mark set 7; }
+      }
   b: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } } }
   c: { interfaces: { eth0: { wire: w2, addresses: [10.1.0.2/24] } } }
 pods:
   p: { file: POD, wall: WALL, config: pass, time: 500ms, memory: 16M }
   q: { file: POD, wall: WALL, config: pass, time: 500ms }
+  r: { file: POD, wall: WALL, config: pass, time: 500ms }
 paths:
   p: { at: \"a:eth0\", filter: icmp, pods: [q, p] }
   q: { at: \"c:eth0\", on: arrival, filter: icmp, pods: [q] }
+  r: { at: \"a:eth1\", mark: 7, pods: [r] }
+";
+
+/// One worker has pods behind all walls, and a packet crosses each.
+const SIDE_BY_SIDE: &str = "
+pods:
+  p: { file: pod.so, wall: process, config: pass, time: 1s }
+  q: { file: pod.so, wall: key, config: pass, time: 1s }
+  r: { file: pod.wasm, config: pass, time: 1s }
+paths:
+  p: { at: \"a:eth0\", filter: icmp, pods: [q, r, p, q] }
 ";
 
 /// What ends a pod, and how the key wall says so.
@@ -135,7 +151,7 @@ impl Walled<'_> {
             .vink(&[&words[..], &limits, &[&config]].concat());
     }
 
-    /// All pods, then all paths: `p` and `q` each.
+    /// All pods, then all paths: `p`, `q` and `r` each.
     fn counted(&self) -> [Value; 2] {
         ["pod", "path"].map(|what| {
             let mut all = self.control.json(&[what, "ls", "--json"]);
@@ -227,12 +243,19 @@ fn walls_differ_in_nothing_that_is_counted() {
     let own = Path::new(env!("CARGO_BIN_EXE_vink"));
     guest.put_program(own, &own.display().to_string());
     guest.put_program(&std::env::current_exe().unwrap(), "/bin/keys");
+    guest.put_program(Path::new("/usr/sbin/nft"), "/bin/nft");
+    let process = "vink-pod-process";
+    let beside = own.with_file_name(process).display().to_string();
+    guest.put_program(&place.folder().join(process), &beside);
     // For filters.
     let pcap = "/usr/lib/x86_64-linux-gnu/libpcap.so.0.8";
     guest.put_program(Path::new(pcap), pcap);
     let image = "libvink-linux-6.12.so";
     guest.put_stripped(&place.folder().join(image), &format!("/bin/{image}"));
-    std::fs::copy(control.folder().join("pod.so"), guest.place("/pods/pod.so")).expect("a pod");
+    for pod in ["pod.so", "pod.wasm"] {
+        let to = guest.place(&format!("/pods/{pod}"));
+        std::fs::copy(control.folder().join(pod), to).expect("a pod");
+    }
     // Folders that are looked for.
     guest.place("/tmp/x");
     guest.place(&format!("{}/x", env!("CARGO_MANIFEST_DIR")));
@@ -244,7 +267,7 @@ fn walls_differ_in_nothing_that_is_counted() {
         Walled { control, wall }.story()
     });
     let said = in_guest.join().expect("the guest");
-    assert!(said.contains("test result: ok. 2 passed"), "{said}");
+    assert!(said.contains("test result: ok. 3 passed"), "{said}");
     let key = said.lines().find_map(|line| line.split_once(TOLD));
     let key: Value = serde_json::from_str(key.expect(&said).1).expect(&said);
     assert_eq!(wasm, process);
@@ -254,7 +277,9 @@ fn walls_differ_in_nothing_that_is_counted() {
 /// In the guest: a lab's folder, and the pod in it.
 fn with_keys(place: &Place) -> Walled<'_> {
     let control = Control::of(place);
-    std::fs::copy("/pods/pod.so", control.folder().join("pod.so")).expect("a pod");
+    for pod in ["pod.so", "pod.wasm"] {
+        std::fs::copy(format!("/pods/{pod}"), control.folder().join(pod)).expect("a pod");
+    }
     Walled {
         control,
         wall: "key",
@@ -271,6 +296,26 @@ fn in_virtual_time() {
         "{found}"
     );
     println!("{TOLD}{}", with_keys(&place).story());
+}
+
+#[test]
+#[ignore = "by another test, in the guest"]
+fn side_by_side() {
+    let place = Place::all().remove(0);
+    let walled = with_keys(&place);
+    let (machines, _) = LAB.split_once("pods:").expect("pods");
+    walled.lab(&format!("{machines}{SIDE_BY_SIDE}"));
+    walled.control.vink(&["lab", "up"]);
+    assert_eq!(walled.ping(3).map(|it| it.len()), [3, 3]);
+    let [pods, paths] = walled.counted();
+    for (n, (wall, calls)) in [("process", 3), ("key", 6), ("wasm", 3)].iter().enumerate() {
+        assert_eq!(pods[n]["wall"], *wall);
+        assert_eq!(pods[n]["counters"][0], *calls, "{pods}");
+        assert_eq!(pods[n]["ended"], Value::Null);
+    }
+    assert_eq!(paths[0]["numbers"]["packets"], 3, "{paths}");
+    walled.control.vink(&["lab", "down"]);
+    walled.control.nothing_is_left();
 }
 
 /// Pods are loaded by a thread of their own, which takes the gate from the worker's, and back.

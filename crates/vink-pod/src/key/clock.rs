@@ -4,40 +4,34 @@
 //! the bus that it does not like: after ten times the limit of real time it is over, too. While no pod is
 //! crossed the looking thread rests.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
-use std::sync::OnceLock;
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use super::gate::{CROSSING, OVER};
+use crate::ticks::{Ticks, TICK};
 
-const TICK: Duration = Duration::from_millis(1);
 /// Real time of a crossing, as a multiple of its limit.
 const REAL: u64 = 10;
-/// Ticks without a crossing until it rests.
-const IDLE: u32 = 100;
 
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 static WHOSE: AtomicI32 = AtomicI32::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(1);
-static RESTS: AtomicBool = AtomicBool::new(false);
-static THREAD: OnceLock<Thread> = OnceLock::new();
+static TICKS: Ticks = Ticks::new();
 
 /// Starts the thread, once.
 ///
 /// # Errors
 /// A sentence: the host gives no thread.
 pub(super) fn start() -> Result<(), String> {
-    if THREAD.get().is_some() {
-        return Ok(());
-    }
-    let thread = thread::Builder::new()
-        .name("pod-clock".to_owned())
-        .spawn(look)
-        .map_err(|error| format!("starting the thread that limits a pod's time: {error}"))?;
-    // Another thread may have been first: then two look.
-    let _ = THREAD.set(thread.thread().clone());
-    Ok(())
+    let mut seen = Seen {
+        crossing: 0,
+        ran: 0,
+        began: Instant::now(),
+    };
+    TICKS.start("pod-clock", move || {
+        seen.look();
+        TICK
+    })
 }
 
 /// A call of a pod has begun, on this thread.
@@ -45,11 +39,7 @@ pub(super) fn begin(thread: i32, limit: Duration) {
     LIMIT.store(limit.as_nanos().try_into().unwrap_or(u64::MAX), SeqCst);
     WHOSE.store(thread, SeqCst);
     CROSSING.store(NEXT.fetch_add(1, SeqCst), SeqCst);
-    if RESTS.swap(false, SeqCst) {
-        if let Some(thread) = THREAD.get() {
-            thread.unpark();
-        }
-    }
+    TICKS.crossing();
 }
 
 /// Whether the time of what has begun is over.
@@ -62,41 +52,37 @@ pub(super) fn end() {
     CROSSING.store(0, SeqCst);
 }
 
-fn look() {
-    // Which crossing it looks at, and the thread's time and the host's when it saw it first.
-    let (mut seen, mut since, mut began) = (0, 0, Instant::now());
-    let mut idle = 0;
-    let process = std::process::id() as i32;
-    loop {
-        thread::sleep(TICK);
+/// Which crossing it looks at, and the thread's time (ns) and the host's when it saw it first.
+struct Seen {
+    crossing: u64,
+    ran: u64,
+    began: Instant,
+}
+
+impl Seen {
+    fn look(&mut self) {
         let crossing = CROSSING.load(SeqCst);
-        let whose = WHOSE.load(SeqCst);
         if crossing == 0 {
-            idle += 1;
-        } else {
-            idle = 0;
-            let now = processor_time(whose);
-            if crossing != seen {
-                (seen, since, began) = (crossing, now, Instant::now());
-            } else if is_too_long(
-                now.saturating_sub(since),
-                began.elapsed(),
-                LIMIT.load(SeqCst),
-            ) {
-                OVER.store(crossing, SeqCst);
-                if CROSSING.load(SeqCst) == crossing {
-                    // Late, it is ignored.
-                    let _ = vink_sys::process::tgkill(process, whose, libc::SIGSYS);
-                }
-            }
+            return;
         }
-        if idle > IDLE {
-            RESTS.store(true, SeqCst);
-            while RESTS.load(SeqCst) && CROSSING.load(SeqCst) == 0 {
-                thread::park();
+        TICKS.crossing();
+        let whose = WHOSE.load(SeqCst);
+        let now = processor_time(whose);
+        if crossing != self.crossing {
+            *self = Seen {
+                crossing,
+                ran: now,
+                began: Instant::now(),
+            };
+            return;
+        }
+        let ran = now.saturating_sub(self.ran);
+        if is_too_long(ran, self.began.elapsed(), LIMIT.load(SeqCst)) {
+            OVER.store(crossing, SeqCst);
+            if CROSSING.load(SeqCst) == crossing {
+                // Late, it is ignored.
+                let _ = vink_sys::process::tgkill(std::process::id() as i32, whose, libc::SIGSYS);
             }
-            RESTS.store(false, SeqCst);
-            idle = 0;
         }
     }
 }

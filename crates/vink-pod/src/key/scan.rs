@@ -20,13 +20,13 @@ use super::poke::poke;
 
 /// A place with such bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub at: usize,
     pub what: &'static str,
 }
 
 /// Where they are among these bytes. A pattern may end behind them: then it is none.
-pub(super) fn find(bytes: &[u8]) -> impl Iterator<Item = Found> + '_ {
+pub(crate) fn find(bytes: &[u8]) -> impl Iterator<Item = Found> + '_ {
     let found = |at, what| Found { at, what };
     // By the byte of each that is the rarest in code.
     let wrpkru = places(bytes, 0xef).filter_map(move |last| {
