@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use vink_sys::maps::MapsLine;
 use vink_sys::memory;
 
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
@@ -78,7 +79,11 @@ impl Process {
         let maps = fs::read_to_string("/proc/self/maps");
         let maps = maps.map_err(|source| Error::Memory { pid, source })?;
         let mut mapped: Vec<Range<u64>> = Vec::new();
-        for range in maps.lines().filter_map(writable) {
+        let lines = maps.lines().filter_map(MapsLine::of);
+        for line in
+            lines.filter(|line| line.is_readable() && line.is_writable() && line.is_private())
+        {
+            let range = line.range;
             match mapped.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => mapped.push(range),
@@ -155,27 +160,12 @@ fn read(pid: u32, address: u64, to: &mut [u8]) -> Result<(), Error> {
     done.map_err(|source| Error::Memory { pid, source })
 }
 
-/// A private mapping that can be written, if this line of /proc/PID/maps has one.
-fn writable(line: &str) -> Option<Range<u64>> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    let range = number(start)?..number(end)?;
-    (rest.starts_with("rw") && rest.get(3..4) == Some("p")).then_some(range)
-}
-
-/// The start of an image, if this line of /proc/PID/maps (proc_pid_maps(5)) has it.
+/// The start of an image, if this line of /proc/PID/maps has it.
 fn image(line: &str) -> Option<(u64, PathBuf)> {
-    let mut words = line.splitn(6, ' ');
-    let (range, _, offset) = (words.next()?, words.next()?, words.next()?);
-    let path = words.nth(2)?.trim_start();
-    let path = Path::new(path.strip_suffix(" (deleted)").unwrap_or(path));
-    let name = path.file_name()?.to_str()?;
-    if !name.starts_with(PREFIX) || u64::from_str_radix(offset, 16) != Ok(0) {
-        return None;
-    }
-    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
-    Some((start, path.to_owned()))
+    let line = MapsLine::of(line)?;
+    let path = Path::new(line.name_as_mapped());
+    let is_image = path.file_name()?.to_str()?.starts_with(PREFIX) && line.offset == 0;
+    is_image.then(|| (line.range.start, path.to_owned()))
 }
 
 /// What an image says of itself, in its first bytes.
@@ -198,14 +188,6 @@ fn build_id(head: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_that_can_be_written_is_told_from_other() {
-        let line = "7f00aa000000-7f00aa0da000 rw-p 00000000 00:00 0 ";
-        assert_eq!(writable(line), Some(0x7f00_aa00_0000..0x7f00_aa0d_a000));
-        assert_eq!(writable(&line.replace("rw-p", "rw-s")), None);
-        assert_eq!(writable(&line.replace("rw-p", "r--p")), None);
-    }
 
     #[test]
     fn an_image_is_found_among_mappings() {

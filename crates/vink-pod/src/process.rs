@@ -29,6 +29,7 @@ use vink_sys::fd::in_memory_sealed;
 use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::poll::{events_of, poll, wanted};
 use vink_sys::process::{cpu_time, getegid, geteuid, waitid, ChildEvent};
+use vink_sys::procfs::{kernel_release, kernel_version};
 use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
@@ -61,6 +62,8 @@ struct ProcessPod {
     report: vink_confine::Report,
     /// Where the calls of a crossing are in the input.
     places: Vec<usize>,
+    /// The host's kernel says by the listener that the process has ended.
+    receives_ends: bool,
 }
 
 /// A child process, which ends with this value and leaves no trace.
@@ -192,6 +195,7 @@ impl ProcessPod {
             limits: limits.clone(),
             report,
             places: Vec::new(),
+            receives_ends: receives_ends(),
         }))
     }
 
@@ -243,44 +247,53 @@ impl ProcessPod {
     /// The next pause; while it is loaded, within so long.
     fn next(&mut self, loading: Option<Duration>) -> Result<(Pause, u64), Fault> {
         let start = Instant::now();
-        // Before Linux 6.11 a listener says that its process has ended only when that was waited for.
-        let mut fds = [
-            wanted(self.listener.as_fd().as_raw_fd(), libc::POLLIN),
-            wanted(self.process.watch.pidfd().as_raw_fd(), libc::POLLIN),
-        ];
+        let mut receives_ends = loading.is_none() && self.receives_ends;
         loop {
-            let wait = loading.map_or(-1, |limit| {
-                limit.saturating_sub(start.elapsed()).as_millis() as i32
-            });
-            // A handler of a signal ran.
-            let Ok(count) = poll(&mut fds, wait) else {
-                continue;
+            let (may_have_call, has_ended) = match receives_ends {
+                true => (true, false),
+                false => self.wait(loading.map(|limit| limit.saturating_sub(start.elapsed()))),
             };
-            if fds[0].revents & libc::POLLIN != 0 {
-                // ENOENT: it was killed meanwhile, which is seen next.
-                if let Ok(call) = self.listener.receive() {
-                    if call.data.nr == libc::SYS_pause as i32 {
+            if may_have_call {
+                match self.listener.receive() {
+                    Ok(call) if call.data.nr == libc::SYS_pause as i32 => {
                         self.waiting = call.id;
                         return Ok((pause(call.data.args[0]), call.data.args[1]));
                     }
-                    if loading.is_none() || !loading::may(&call.data) {
-                        return Err(self.ended_by(called(&call)));
+                    Ok(call) => {
+                        if loading.is_none() || !loading::may(&call.data) {
+                            return Err(self.ended_by(called(&call)));
+                        }
+                        let answer = seccomp_notif_resp {
+                            id: call.id,
+                            val: 0,
+                            error: 0,
+                            flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+                        };
+                        let _ = self.listener.answer(answer);
                     }
-                    let answer = seccomp_notif_resp {
-                        id: call.id,
-                        val: 0,
-                        error: 0,
-                        flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
-                    };
-                    let _ = self.listener.answer(answer);
+                    // It ends, it was killed while it made the call, or a handler of a signal ran here.
+                    Err(_) => receives_ends = false,
                 }
-            } else if count != 0 {
+            } else if has_ended {
                 return Err(self.gone());
             }
             if let Some(limit) = loading.filter(|limit| start.elapsed() >= *limit) {
                 return Err(self.ended_by(Fault::Time(limit)));
             }
         }
+    }
+
+    /// Waits until it makes a call, and whether it does; or until it has ended, and whether it has.
+    fn wait(&self, time: Option<Duration>) -> (bool, bool) {
+        let mut fds = [
+            wanted(self.listener.as_fd().as_raw_fd(), libc::POLLIN),
+            wanted(self.process.watch.pidfd().as_raw_fd(), libc::POLLIN),
+        ];
+        let time = time.map_or(-1, |time| time.as_millis() as i32);
+        // Or a handler of a signal ran.
+        let count = poll(&mut fds, time).unwrap_or(0);
+        let has_call = count > 0 && fds[0].revents & libc::POLLIN != 0;
+        (has_call, count > 0)
     }
 
     /// Ends it, for this.
@@ -515,6 +528,13 @@ impl Pod for ProcessPod {
         });
         resident.unwrap_or(0) * 4096
     }
+}
+
+/// Whether `SECCOMP_IOCTL_NOTIF_RECV` returns when the last process of a filter has ended: since Linux 6.11.
+/// Before, and if that is not known, another system call waits first.
+fn receives_ends() -> bool {
+    let release = kernel_release().unwrap_or_default();
+    kernel_version(&release) >= (Some(6), Some(11))
 }
 
 fn pause(number: u64) -> Pause {

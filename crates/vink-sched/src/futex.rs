@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use vink_sys::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT};
+use vink_sys::maps::MapsLine;
 
 use crate::block::{BlockCondition, ERESTARTNOHAND, ERESTARTSYS};
 use crate::{read_timespec, Syscall, Times, Tracees};
@@ -176,21 +177,14 @@ pub fn operate(encoded: u32, old: u32) -> Option<(u32, Option<bool>)> {
 
 /// The futex of a word that is not said to be private, by the text of `/proc/PID/maps`.
 pub fn key_by_maps(maps: &str, memory: i32, address: u64) -> Key {
-    let shared = maps.lines().find_map(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (number(start)?, number(end)?);
-        if !(start..end).contains(&address) || !fields.next()?.ends_with('s') {
-            return None;
+    let mut lines = maps.lines().filter_map(MapsLine::of);
+    match lines.find(|line| line.range.contains(&address) && !line.is_private()) {
+        Some(line) => {
+            let offset = line.offset + address - line.range.start;
+            Key::File(line.device, line.inode, offset)
         }
-        let offset = number(fields.next()?)?;
-        let (major, minor) = fields.next()?.split_once(':')?;
-        let device = (number(major)? as u32, number(minor)? as u32);
-        let inode = fields.next()?.parse().ok()?;
-        Some(Key::File(device, inode, offset + address - start))
-    });
-    shared.unwrap_or(Key::Memory(memory, address))
+        None => Key::Memory(memory, address),
+    }
 }
 
 /// What is to be done about a futex(2).

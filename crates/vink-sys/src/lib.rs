@@ -16,6 +16,7 @@ pub mod epoll;
 pub mod errno;
 pub mod fd;
 pub mod mapping;
+pub mod maps;
 pub mod memory;
 pub mod mount;
 pub mod netlink;

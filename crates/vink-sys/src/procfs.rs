@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
+use crate::maps::MapsLine;
 use crate::pidfd;
 use crate::process::limit;
 
@@ -243,12 +244,9 @@ pub fn closes_on_exec(pid: i32, number: i32) -> bool {
 /// Whether the process has the file of this device and inode mapped.
 pub fn maps(pid: i32, (device, inode): (u64, u64)) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let device = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
-    let inode = inode.to_string();
-    maps.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace().skip(3);
-        fields.next() == Some(&device) && fields.next() == Some(&inode)
-    })
+    let device = (libc::major(device), libc::minor(device));
+    let mut lines = maps.lines().filter_map(MapsLine::of);
+    lines.any(|line| line.device == device && line.inode == inode)
 }
 
 /// Whether the process may have one more descriptor.

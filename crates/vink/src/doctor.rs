@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use vink_kernel::{find_image, Image};
 use vink_lab::loader::SHARED_CALLS;
+use vink_sys::maps::MapsLine;
 use vink_sys::memory;
 use vink_sys::pidfd;
 use vink_sys::process::{exit_now, is_root, unshare, waitpid};
@@ -302,13 +303,10 @@ fn child_memory() -> Result<String, String> {
         .map_err(|e| format!("/proc/{pid}/maps: {e}"))?;
     let stack = maps
         .lines()
-        .find(|line| line.ends_with("[stack]"))
+        .filter_map(MapsLine::of)
+        .find(|line| line.name == "[stack]")
         .ok_or("the child has no stack")?;
-    let end = stack
-        .split(['-', ' '])
-        .nth(1)
-        .and_then(|end| u64::from_str_radix(end, 16).ok());
-    let last = end.ok_or("/proc/PID/maps is not as expected")? - 1;
+    let last = stack.range.end - 1;
 
     let mut byte = 0u8;
     if !memory::read(pid, last, std::slice::from_mut(&mut byte)) {

@@ -32,6 +32,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
 
+use vink_sys::maps::MapsLine;
 use vink_sys::process::exit_now;
 use vink_sys::written::{faults, Asked, Region, Watch};
 
@@ -565,17 +566,12 @@ fn settle_heap() {
 fn ranges() -> Result<Vec<(Range<usize>, bool)>, Error> {
     let maps =
         fs::read_to_string("/proc/self/maps").map_err(Error::host("reading /proc/self/maps"))?;
-    let range = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let access = words.next()?;
-        let number = |text| usize::from_str_radix(text, 16).ok();
-        let range = number(start)?..number(end)?;
-        let is_file = words.nth(2)? != "0";
-        let is_part = access.starts_with("rw") && access.ends_with('p');
-        is_part.then_some((range, is_file))
-    };
-    Ok(maps.lines().filter_map(range).collect())
+    let lines = maps.lines().filter_map(MapsLine::of);
+    let parts = lines.filter(MapsLine::is_data).map(|line| {
+        let Range { start, end } = line.range;
+        (start as usize..end as usize, line.is_file())
+    });
+    Ok(parts.collect())
 }
 
 /// A hash of what is not put back: the mappings, but for the thread's stack that grows by itself, and the

@@ -22,6 +22,7 @@ use std::ptr::{read_volatile, write_volatile};
 
 use serde::{Deserialize, Serialize};
 use vink_sys::fd::pipe;
+use vink_sys::maps::MapsLine;
 use vink_sys::process::exit_now;
 
 use super::huge::{make_huge, HUGE};
@@ -171,19 +172,17 @@ fn all_mapped(text: &str) -> Vec<Mapped> {
 
 /// A private mapping, if this line has one that is used.
 fn mapped(line: &str) -> Option<Mapped> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let access = words.next()?;
-    let number = |text| usize::from_str_radix(text, 16).ok();
-    let pages = number(start)?..number(end)?;
-    let is_file = words.nth(2)? != "0";
-    let of_file = match access {
-        "rw-p" | "rwxp" => None,
-        "r--p" if is_file => Some(libc::PROT_READ),
-        "r-xp" if is_file => Some(libc::PROT_READ | libc::PROT_EXEC),
-        _ => return None,
+    let line = MapsLine::of(line).filter(|line| line.is_private() && line.is_readable())?;
+    let of_file = match (line.is_writable(), line.is_executable()) {
+        (true, _) => None,
+        _ if !line.is_file() => return None,
+        (_, false) => Some(libc::PROT_READ),
+        (_, true) => Some(libc::PROT_READ | libc::PROT_EXEC),
     };
-    Some(Mapped { pages, of_file })
+    Some(Mapped {
+        pages: line.range.start as usize..line.range.end as usize,
+        of_file,
+    })
 }
 
 /// What this process, which has made a run, has used and written of its mappings.

@@ -14,6 +14,8 @@ use std::os::unix::fs::FileExt;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
+use vink_sys::maps::MapsLine;
+
 use super::poke::poke;
 
 const PAGE: u64 = 4096;
@@ -154,19 +156,12 @@ pub(super) fn page_near(at: u64) -> Result<u64, String> {
 fn free(maps: &str, at: u64) -> Vec<u64> {
     let mut places = Vec::new();
     let mut end = 1 << 20;
-    for line in maps.lines() {
-        let Some((start, rest)) = line.split_once('-') else {
-            continue;
-        };
-        let next = rest.split(' ').next().unwrap_or_default();
-        let [Ok(start), Ok(next)] = [start, next].map(|word| u64::from_str_radix(word, 16)) else {
-            continue;
-        };
-        let place = start.saturating_sub(2 * PAGE);
-        if place >= end + 2 * PAGE && !line.ends_with(']') && place.abs_diff(at) < 1 << 30 {
+    for line in maps.lines().filter_map(MapsLine::of) {
+        let place = line.range.start.saturating_sub(2 * PAGE);
+        if place >= end + 2 * PAGE && !line.name.ends_with(']') && place.abs_diff(at) < 1 << 30 {
             places.push(place);
         }
-        end = next;
+        end = line.range.end;
     }
     places.sort_by_key(|place| place.abs_diff(at));
     places

@@ -14,6 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
+use vink_sys::maps::MapsLine;
+
 use super::branch::{near, page_near, redirect};
 use super::gate;
 use super::poke::poke;
@@ -224,8 +226,11 @@ fn look(patches: bool, harmless: &mut Vec<String>) -> Result<Looked, String> {
 
 /// Whether a line of /proc/self/maps is about a file's code that only the file's owner can change.
 fn is_private_file(line: &str) -> bool {
-    let of_file = |line: &str| line.contains(" /") && !line.contains(" /memfd:");
-    line.contains(" r-xp ") && of_file(line) && !line.ends_with(" (deleted)")
+    MapsLine::of(line).is_some_and(|line| {
+        let of_file = line.name.starts_with('/') && !line.name.starts_with("/memfd:");
+        let is_code = line.is_executable() && !line.is_writable() && line.is_private();
+        is_code && of_file && line.name == line.name_as_mapped()
+    })
 }
 
 /// `XRSTOR`s with a check behind them.
@@ -234,20 +239,18 @@ fn known() -> &'static Mutex<Vec<u64>> {
     &KNOWN
 }
 
-/// A line of /proc/self/maps. The page of old programs' system calls is no memory: it has no bytes to
-/// be executed but its entries.
+/// A line of /proc/self/maps, of code. The page of old programs' system calls is no memory: it has no
+/// bytes to be executed but its entries.
 fn code(line: &str) -> Option<Code> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let access = fields.next()?.as_bytes();
-    let name = fields.nth(3).unwrap_or("memory without a name");
-    if access.get(2) != Some(&b'x') || name == "[vsyscall]" {
-        return None;
-    }
-    Some(Code {
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
-        is_writable: access[1] == b'w',
+    let line = MapsLine::of(line)?;
+    let name = match line.name {
+        "" => "memory without a name",
+        name => name,
+    };
+    (line.is_executable() && name != "[vsyscall]").then(|| Code {
+        start: line.range.start,
+        end: line.range.end,
+        is_writable: line.is_writable(),
         name: name.to_owned(),
     })
 }
