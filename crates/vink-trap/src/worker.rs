@@ -241,6 +241,9 @@ impl Worker {
                 .note_standard_fds(machine, program.descriptors());
             sched.process_started(pid);
         }
+        if let Some(mut virtual_worker) = self.supervisor.virtual_time() {
+            virtual_worker.begin(pid)?;
+        }
         Ok(name)
     }
 

@@ -66,6 +66,16 @@ impl VirtualWorker<'_> {
         Ok(Ok(()))
     }
 
+    /// A program was started, with this process: its task and its sequence are made now. When its calls come
+    /// depends on the host, and what is asked of the lab meanwhile may make others.
+    pub(crate) fn begin(&mut self, pid: i32) -> Result<(), Error> {
+        // If the kernel has no memory for it, its calls say so.
+        if self.calls.tasks.try_task_of(pid)?.is_ok() {
+            let _ = self.draw(pid, &mut [])?;
+        }
+        Ok(())
+    }
+
     /// getrandom(2).
     pub(super) fn getrandom(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [to, len, flags, ..] = call.args;
