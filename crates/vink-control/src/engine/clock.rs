@@ -91,15 +91,37 @@ struct RunUntil {
     speed: Option<f64>,
 }
 
+/// A program's phases, and which of them is waited for.
+type Goal = (watch::Receiver<Phase>, fn(&Phase) -> bool);
+
 /// A request that the clock run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct TimeRequest {
     /// Until this time.
     pub(crate) until: u64,
     /// Or until this event.
     pub(crate) stop: Option<Stop>,
+    /// Or until a program has reached a phase: then it counts no more, though it may not be dropped yet.
+    pub(crate) reached: Option<Goal>,
     /// Whether it counts while the clock is paused, or a line is carried out.
     pub(crate) priority: Priority,
+}
+
+impl TimeRequest {
+    /// Until the guard is dropped, paused or not.
+    fn required() -> TimeRequest {
+        TimeRequest {
+            until: u64::MAX,
+            stop: None,
+            reached: None,
+            priority: Priority::Required,
+        }
+    }
+
+    fn counts(&self) -> bool {
+        let reached = self.reached.as_ref();
+        reached.is_none_or(|(phase, good)| !good(&phase.borrow()))
+    }
 }
 
 /// When a time request counts.
@@ -224,7 +246,7 @@ impl State {
     fn snapshot(&self) -> Snapshot {
         let clock = &self.clock;
         let needs = |request: &TimeRequest| {
-            request.priority == Priority::Required && request.until > clock.now
+            request.priority == Priority::Required && request.until > clock.now && request.counts()
         };
         let mut tasks = self.tasks.values();
         let waits = clock.requests.values().any(needs)
@@ -328,18 +350,18 @@ impl Clock {
     /// The run that all requests and actors allow.
     fn next_run(&self, is_wanted: bool) -> RunUntil {
         let line = self.lines > 0;
+        let mut all = self.requests.values().filter(|request| request.counts());
         let counts = |request: &&TimeRequest| match request.priority {
             Priority::Normal => !self.paused && !line,
             Priority::Explicit => !line,
             Priority::Required => true,
         };
-        let requests = self.requests.values().filter(counts);
+        let requests = all.clone().filter(counts);
         let mut until = requests
             .clone()
             .map(|request| request.until)
             .max()
             .unwrap_or(0);
-        let mut all = self.requests.values();
         let is_driven = !self.paused || all.any(|request| request.priority != Priority::Normal);
         if self.free_running && !self.paused && !line || is_wanted && is_driven {
             until = u64::MAX;
@@ -571,11 +593,20 @@ impl Lab {
 
     /// Requests that the clock run without limit, paused or not.
     pub(crate) fn require_time(self: &Arc<Lab>) -> TimeRequestGuard {
-        self.request_time(TimeRequest {
-            until: u64::MAX,
-            stop: None,
-            priority: Priority::Required,
-        })
+        self.request_time(TimeRequest::required())
+    }
+
+    /// Waits until a program has reached a phase, while the clock runs for that, paused or not, and no further.
+    pub(crate) async fn let_reach(
+        self: &Arc<Lab>,
+        phase: &mut watch::Receiver<Phase>,
+        good: fn(&Phase) -> bool,
+    ) -> Option<Phase> {
+        let _time = self.request_time(TimeRequest {
+            reached: Some((phase.clone(), good)),
+            ..TimeRequest::required()
+        });
+        self.wait_for_phase(phase, good).await
     }
 
     /// Carries out a line of the switch box. Meanwhile no other actor acts, and time passes only

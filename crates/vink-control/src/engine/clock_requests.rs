@@ -197,6 +197,7 @@ impl Lab {
         let passes = self.request_time(TimeRequest {
             until,
             stop,
+            reached: None,
             priority: match requester {
                 Requester::Line => Priority::Required,
                 Requester::Client => Priority::Explicit,

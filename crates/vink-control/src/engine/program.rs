@@ -796,8 +796,7 @@ impl Lab {
         // If it has ended meanwhile, the worker does not know it.
         let asked = self.have(worker, action, Vec::new()).await;
         // A virtualized process ends in its own time: that goes on from when the process was asked to.
-        let _time = self.require_time();
-        let over = self.wait_for_phase(&mut phase, is_over);
+        let over = self.let_reach(&mut phase, is_over);
         match asked {
             Ok(_) => {
                 let _ = over.await;

@@ -244,7 +244,6 @@ impl Lab {
             return Err(fault);
         }
         self.ready(id);
-        let _time = self.require_time();
         let mut resting = phase.clone();
         let mut text = Vec::new();
         let mut buffer = vec![0; 1 << 12];
@@ -269,7 +268,7 @@ impl Lab {
                 }
             }
         };
-        let ((), over) = tokio::join!(reading, self.wait_for_phase(&mut resting, is_over));
+        let ((), over) = tokio::join!(reading, self.let_reach(&mut resting, is_over));
         unfinished.0 = None;
         let task = self.state().tasks.remove(&id);
         match over {

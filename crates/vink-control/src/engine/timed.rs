@@ -105,6 +105,7 @@ async fn run_events(lab: Arc<Lab>, events: Vec<Event>, elapsed: Duration) {
         lab.request_time(TimeRequest {
             until,
             stop: None,
+            reached: None,
             priority: Priority::Normal,
         })
     });
