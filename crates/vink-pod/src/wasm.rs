@@ -494,7 +494,7 @@ fn compiled(source: &Source<'_>) -> Result<Module, String> {
     // It is looked at before it can be executed.
     if let Some(what) = opens_keys(&code)? {
         crate::alone::enter(Wall::Wasm)
-            .map_err(|why| format!("its code has the bytes of {what} by chance, and {why}"))?;
+            .map_err(|why| format!("its compiled code has the bytes of {what} by chance, and {why}: take the process wall, or another number in the source"))?;
     }
     // SAFETY: what this engine has compiled just now.
     unsafe { Module::deserialize(engine, &code) }.map_err(|error| words(&error))

@@ -676,7 +676,10 @@ fn modules_are_in_the_same_process() {
     // WRPKRU; XRSTOR (%rdi). As text: this program must not have their bytes.
     for (n, number) in ["0x00ef010f", "0x002fae0f"].into_iter().enumerate() {
         let said = module(n, number).map(drop).unwrap_err().to_string();
-        assert!(said.contains("its code has the bytes of "), "{said}");
+        assert!(
+            said.contains("its compiled code has the bytes of "),
+            "{said}"
+        );
         assert!(said.contains("pods behind the key wall"), "{said}");
     }
     let (mut other, mut batch) = module(2, "5").unwrap();

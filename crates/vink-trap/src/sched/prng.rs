@@ -1,5 +1,5 @@
-//! Chance: each process has a sequence of random numbers, which the kernel's seed and the order in
-//! which processes first ask determine.
+//! Chance: each process has a sequence of random numbers. The kernel's seed determines it, and the order
+//! in which programs are started and their other processes first ask.
 
 use vink_kernel::Numbered;
 use vink_sys::errno::{EFAULT, EINVAL};
