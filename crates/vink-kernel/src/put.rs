@@ -3,7 +3,8 @@
 //! A packet that is taken ([`Verdict::take`](crate::Verdict::take)) is gone from the kernel. When
 //! the kernel has done what there was to do, the host says what comes of all that it took
 //! ([`Kernel::on_taken`]), on the thread's own stack; these frames go on at once, before the kernel
-//! counts as idle, so that a virtual clock stands meanwhile.
+//! counts as idle, so that a virtual clock stands meanwhile. By the real clock the caller has its turn now
+//! and then, if that goes on and on.
 
 use std::ops::Range;
 

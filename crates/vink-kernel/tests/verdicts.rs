@@ -4,14 +4,15 @@ mod common;
 #[path = "common/net.rs"]
 mod net;
 
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{at, Caller, Task};
+use common::{at, boot, Caller, Task};
 use net::{number, sockaddr, Net, MS, TIMES};
 use vink_kernel::{
-    EndId, Hold, LossCause, PacketHooks, PacketKind, PacketQuery, Puts, Trace, Verdict, WireKind,
-    WireSettings,
+    Config, EndId, Hold, LossCause, PacketHooks, PacketKind, PacketQuery, Puts, Trace, Verdict,
+    WireKind, WireSettings,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -410,6 +411,45 @@ fn on(puts: &mut Puts, end: EndId, kind: &PacketKind, frame: &[u8]) {
     match kind {
         PacketKind::Departure => puts.departs(end, frame),
         _ => puts.arrives(end, frame),
+    }
+}
+
+/// By the real clock: each answer is taken, and another question comes in its place, for ever.
+#[test]
+fn what_is_taken_again_and_again_leaves_the_caller_its_turn() {
+    let mut net = Net::of(boot(Config::default()), WireKind::PointToPoint, 2);
+    net.address();
+    let [asking, asked] = [0, 1].map(|at| net.hosts[at].address);
+    let [from, to] = [1, 2].map(|n| sockaddr(n, 0).sin_addr.s_addr.to_ne_bytes());
+    // RFC 826: who has the second one's address?
+    let question = [
+        &asked[..],
+        &asking,
+        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+        &asking,
+        &from,
+        &[0; 6],
+        &to,
+    ]
+    .concat();
+    let answers = Arc::new(AtomicU32::new(0));
+    let (count, again) = (answers.clone(), question.clone());
+    taking(&mut net, move |_, end, _, puts| {
+        count.fetch_add(1, SeqCst);
+        puts.arrives(end, &again);
+    });
+    let end = net.hosts[1].end;
+    net.kernel.ask(end, DEPARTURES).expect("asked");
+    net.kernel
+        .put(|puts| puts.arrives(end, &question))
+        .expect("put");
+    let mut last = 0;
+    for _ in 0..3 {
+        let due = net.kernel.run().expect("it runs").expect("there is more");
+        assert!(due <= net.kernel.now());
+        let so_far = answers.load(SeqCst);
+        assert!(so_far > last, "{so_far} after {last}");
+        last = so_far;
     }
 }
 
