@@ -212,9 +212,8 @@ mod tests {
 
     /// Rows of a file of this name, from and to these times.
     fn of(name: &str, text: &str, query: &RowsQuery) -> SeriesRows {
-        let folder = std::env::temp_dir().join(format!("vink-rows-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join(name);
+        let own = format!("vink-rows-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         std::fs::write(&path, text).expect("a file");
         let found = rows(&path, query).map_err(|error| error.problem.error);
         std::fs::remove_file(&path).expect("it was there");
