@@ -414,14 +414,14 @@ fn on(puts: &mut Puts, end: EndId, kind: &PacketKind, frame: &[u8]) {
     }
 }
 
-/// By the real clock: each answer is taken, and another question comes in its place, for ever.
+/// By the real clock: each ARP reply is taken, and another request comes in its place, for ever.
 #[test]
 fn what_is_taken_again_and_again_leaves_the_caller_its_turn() {
     let mut net = Net::of(boot(Config::default()), WireKind::PointToPoint, 2);
     net.address();
     let [asking, asked] = [0, 1].map(|at| net.hosts[at].address);
     let [from, to] = [1, 2].map(|n| sockaddr(n, 0).sin_addr.s_addr.to_ne_bytes());
-    // RFC 826: who has the second one's address?
+    // RFC 826: a request for the second machine's address.
     let question = [
         &asked[..],
         &asking,

@@ -18,11 +18,22 @@ pub fn gettid() -> i32 {
 
 /// How long all threads of a process have run; `None` if there is no such process.
 pub fn cpu_time(pid: i32) -> Option<Duration> {
-    // A processor time clock's number: `CPUCLOCK_SCHED` of a process.
-    let clock = (!pid << 3) | 2;
+    processor_time(pid, CPUCLOCK_SCHED)
+}
+
+/// How long a thread of this process has run; `None` if there is no such thread.
+pub fn cpu_time_of_thread(tid: i32) -> Option<Duration> {
+    processor_time(tid, CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD)
+}
+
+/// Of the kernel's posix-timers.h: a processor time clock's number has one of these.
+const CPUCLOCK_SCHED: i32 = 2;
+const CPUCLOCK_PERTHREAD: i32 = 4;
+
+fn processor_time(number: i32, what: i32) -> Option<Duration> {
     let mut time = libc::timespec::zeroed();
     // SAFETY: fills the structure.
-    done(unsafe { libc::clock_gettime(clock, &mut time) }.into()).ok()?;
+    done(unsafe { libc::clock_gettime(!number << 3 | what, &mut time) }.into()).ok()?;
     Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 

@@ -118,9 +118,9 @@ impl TimeRequest {
         }
     }
 
-    fn counts(&self) -> bool {
+    fn is_reached(&self) -> bool {
         let reached = self.reached.as_ref();
-        reached.is_none_or(|(phase, good)| !good(&phase.borrow()))
+        reached.is_some_and(|(phase, good)| good(&phase.borrow()))
     }
 }
 
@@ -246,7 +246,9 @@ impl State {
     fn snapshot(&self) -> Snapshot {
         let clock = &self.clock;
         let needs = |request: &TimeRequest| {
-            request.priority == Priority::Required && request.until > clock.now && request.counts()
+            request.priority == Priority::Required
+                && request.until > clock.now
+                && !request.is_reached()
         };
         let mut tasks = self.tasks.values();
         let waits = clock.requests.values().any(needs)
@@ -350,7 +352,10 @@ impl Clock {
     /// The run that all requests and actors allow.
     fn next_run(&self, is_wanted: bool) -> RunUntil {
         let line = self.lines > 0;
-        let mut all = self.requests.values().filter(|request| request.counts());
+        let mut all = self
+            .requests
+            .values()
+            .filter(|request| !request.is_reached());
         let counts = |request: &&TimeRequest| match request.priority {
             Priority::Normal => !self.paused && !line,
             Priority::Explicit => !line,

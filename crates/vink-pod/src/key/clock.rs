@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use vink_sys::process::{cpu_time_of_thread, tgkill};
+
 use super::gate::{CROSSING, OVER};
 use crate::ticks::{Ticks, TICK};
 
@@ -67,7 +69,7 @@ impl Seen {
         }
         TICKS.crossing();
         let whose = WHOSE.load(SeqCst);
-        let now = processor_time(whose);
+        let now = cpu_time_of_thread(whose).map_or(0, |time| time.as_nanos() as u64);
         if crossing != self.crossing {
             *self = Seen {
                 crossing,
@@ -81,7 +83,7 @@ impl Seen {
             OVER.store(crossing, SeqCst);
             if CROSSING.load(SeqCst) == crossing {
                 // Late, it is ignored.
-                let _ = vink_sys::process::tgkill(std::process::id() as i32, whose, libc::SIGSYS);
+                let _ = tgkill(std::process::id() as i32, whose, libc::SIGSYS);
             }
         }
     }
@@ -90,21 +92,6 @@ impl Seen {
 /// Whether a crossing is over that has run for so long (ns), while so much time passed.
 fn is_too_long(ran: u64, passed: Duration, limit: u64) -> bool {
     ran > limit || passed.as_nanos() > u128::from(limit) * u128::from(REAL)
-}
-
-/// Nanoseconds that a thread has run.
-fn processor_time(thread: i32) -> u64 {
-    // MAKE_THREAD_CPUCLOCK of the kernel's, CPUCLOCK_SCHED.
-    let clock = (!thread) << 3 | 6;
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: fills the structure.
-    match unsafe { libc::clock_gettime(clock, &mut time) } {
-        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
-        _ => 0,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The limit of a crossing's time: a thread ends the process of a pod that is late.
 //!
-//! Another thread than the one that waits: Linux runs the pod in that one's place, which gets a
-//! processor again when the pod gives it up, or at a tick of Linux's clock, up to 4 ms later.
+//! The thread that crosses can't do it: the pod preempts that thread on its own processor. If the pod never
+//! blocks, the thread runs again only when its turn comes at a tick of the host's scheduler, up to 4 ms later.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
