@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use vink_sys::process::thread_cpu_time;
+
 /// How many counters a pod has (`vink_count()`).
 pub const COUNTERS: usize = 16;
 
@@ -77,6 +79,10 @@ pub struct Batch {
     /// Cycles of the processor that the crossing took, both ways and the pod's code. Of WebAssembly in
     /// a lab that repeats: its instructions.
     pub cycles: u64,
+    /// [`Batch::time`] is wanted, which costs system calls.
+    pub wants_time: bool,
+    /// A processor's time that the crossing took, ns: of this thread and of the pod's process.
+    pub time: u64,
 }
 
 impl Batch {
@@ -92,6 +98,8 @@ impl Batch {
         self.timer = None;
         self.done = 0;
         self.cycles = 0;
+        self.wants_time = false;
+        self.time = 0;
     }
 
     /// Adds a call with these bytes.
@@ -105,6 +113,19 @@ impl Batch {
             answer: 0,
             changed: 0..0,
         });
+    }
+}
+
+impl Batch {
+    /// Crosses into a pod that is a part of this thread, and takes the time if it is wanted.
+    pub(crate) fn timed<R>(&mut self, cross: impl FnOnce(&mut Batch) -> R) -> R {
+        if !self.wants_time {
+            return cross(self);
+        }
+        let before = thread_cpu_time();
+        let crossed = cross(self);
+        self.time = (thread_cpu_time() - before).as_nanos() as u64;
+        crossed
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::mem::swap;
 
-use vink_sys::process::thread_cpu_time;
-
 use crate::{Batch, Entry, Fault, Pod, Stack, COUNTERS};
 
 /// `POD_END` of `pod.h`.
@@ -66,20 +64,18 @@ impl Stage {
         &*self.pod
     }
 
-    /// Has the pod make the calls of a batch; the processor's time that it took, ns.
+    /// Has the pod make the calls of a batch.
     ///
     /// # Errors
     /// The pod has ended.
-    pub fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> (u64, Result<(), Fault>) {
-        let before = run_time(&*self.pod);
+    pub fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> Result<(), Fault> {
         let crossed = stack.run(|| self.pod.cross(batch));
-        let time = run_time(&*self.pod).saturating_sub(before);
         self.crossings += 1;
         self.cycles += batch.cycles;
         for (counter, more) in self.counters.iter_mut().zip(batch.counted) {
             *counter = counter.wrapping_add(more);
         }
-        (time, crossed)
+        crossed
     }
 }
 
@@ -118,8 +114,9 @@ impl Chain {
                 self.hand_on(batch);
             }
             let stage = &mut self.stages[at];
-            let (time, crossed) = stage.cross(batch, stack);
-            self.time += time;
+            batch.wants_time = true;
+            let crossed = stage.cross(batch, stack);
+            self.time += batch.time;
             cycles += batch.cycles;
             if let Err(fault) = crossed {
                 batch.cycles = cycles;
@@ -184,10 +181,4 @@ fn pass(batch: &mut Batch) {
             bytes: start..batch.emitted_bytes.len(),
         });
     }
-}
-
-/// How long this thread and a pod's process have run, ns.
-fn run_time(pod: &dyn Pod) -> u64 {
-    let time = thread_cpu_time() + pod.cpu_time();
-    time.as_nanos() as u64
 }

@@ -548,13 +548,15 @@ fn say(
 
 impl Pod for KeyPod {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        let begin = cycles();
-        let made = self.make(batch);
-        if made.is_err() {
-            self.live = None;
-        }
-        batch.cycles = cycles() - begin;
-        made
+        batch.timed(|batch| {
+            let begin = cycles();
+            let made = self.make(batch);
+            if made.is_err() {
+                self.live = None;
+            }
+            batch.cycles = cycles() - begin;
+            made
+        })
     }
 
     fn wall(&self) -> Wall {

@@ -54,10 +54,12 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
 
 impl Pod for Bare {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        let start = cycles();
-        let done = self.native.make(batch, &self.limits);
-        batch.cycles = cycles() - start;
-        done
+        batch.timed(|batch| {
+            let start = cycles();
+            let done = self.native.make(batch, &self.limits);
+            batch.cycles = cycles() - start;
+            done
+        })
     }
 
     fn wall(&self) -> Wall {

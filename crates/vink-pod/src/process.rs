@@ -45,6 +45,8 @@ use watch::Watch;
 const PROGRAM: &str = "vink-pod-process";
 /// Bytes of calls that one crossing takes; more go in several.
 const INPUT: usize = 16 << 20;
+/// What the host's kernel takes at most to switch to a pod's process and back, with cold caches.
+const SWITCHES: Duration = Duration::from_micros(20);
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 const _: () = assert!(COUNTERS == area::COUNTERS && RECORD == area::RECORD);
@@ -64,6 +66,10 @@ struct ProcessPod {
     places: Vec<usize>,
     /// The host's kernel says by the listener that the process has ended.
     receives_ends: bool,
+    /// How long the process had run after the last crossing, if that was asked for.
+    ran: Option<Duration>,
+    /// How long this crossing was inside the wall.
+    inside: Duration,
 }
 
 /// A child process, which ends with this value and leaves no trace.
@@ -196,6 +202,8 @@ impl ProcessPod {
             report,
             places: Vec::new(),
             receives_ends: receives_ends(),
+            ran: None,
+            inside: Duration::ZERO,
         }))
     }
 
@@ -236,8 +244,10 @@ impl ProcessPod {
     /// Lets the process go on, until it pauses again.
     fn answered(&mut self) -> Result<(Pause, u64), Fault> {
         // It runs from then on, maybe in the place of this thread.
+        let began = Instant::now();
         self.process.watch.begin();
         let pause = self.resume().and_then(|()| self.next(None));
+        self.inside += began.elapsed();
         match self.process.watch.end() {
             true => Err(self.ended_by(Fault::Time(self.limits.time))),
             false => pause,
@@ -357,6 +367,48 @@ impl ProcessPod {
         let mut bytes = [0; 4];
         self.area.read(at, &mut bytes);
         u32::from_ne_bytes(bytes)
+    }
+
+    /// A crossing, and a processor's time of it.
+    fn timed(&mut self, batch: &mut Batch) -> Result<(), Fault> {
+        let ran = |pod: &ProcessPod| cpu_time(pod.process.watch.pid()).unwrap_or_default();
+        let before = self.ran.take().unwrap_or_else(|| ran(self));
+        self.inside = Duration::ZERO;
+        let began = Instant::now();
+        let crossed = self.make_all(batch);
+        let here = began.elapsed().saturating_sub(self.inside);
+        let after = ran(self);
+        // Longer: other threads had the processor meanwhile.
+        let inside = self.inside.min(after.saturating_sub(before) + SWITCHES);
+        batch.time = (here + inside).as_nanos() as u64;
+        self.ran = Some(after);
+        crossed
+    }
+
+    /// Makes all calls, in as many crossings as they need.
+    fn make_all(&mut self, batch: &mut Batch) -> Result<(), Fault> {
+        let begin = cycles();
+        if self.process.end.is_some() {
+            return Err(self.gone());
+        }
+        let mut first = 0;
+        let mut room = Room::new(&self.limits);
+        while first < batch.calls.len() {
+            let next = self.put(batch, first);
+            if next == first {
+                let len = batch.calls[first].bytes.len();
+                let why = format!("a call of {len} bytes is more than {INPUT}");
+                return Err(self.ended_by(Fault::Gone(why)));
+            }
+            let made = self.make(batch, first, &mut room);
+            if made.is_err() {
+                self.process.end();
+            }
+            batch.cycles = cycles() - begin;
+            made?;
+            first = next;
+        }
+        Ok(())
     }
 
     /// Puts as many calls there as fit, from this one on: the first that is not there.
@@ -488,36 +540,17 @@ impl ProcessPod {
 
 impl Pod for ProcessPod {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        let begin = cycles();
-        if self.process.end.is_some() {
-            return Err(self.gone());
-        }
-        let mut first = 0;
-        let mut room = Room::new(&self.limits);
-        while first < batch.calls.len() {
-            let next = self.put(batch, first);
-            if next == first {
-                let len = batch.calls[first].bytes.len();
-                let why = format!("a call of {len} bytes is more than {INPUT}");
-                return Err(self.ended_by(Fault::Gone(why)));
+        match batch.wants_time {
+            true => self.timed(batch),
+            false => {
+                self.ran = None;
+                self.make_all(batch)
             }
-            let made = self.make(batch, first, &mut room);
-            if made.is_err() {
-                self.process.end();
-            }
-            batch.cycles = cycles() - begin;
-            made?;
-            first = next;
         }
-        Ok(())
     }
 
     fn wall(&self) -> Wall {
         Wall::Process
-    }
-
-    fn cpu_time(&self) -> Duration {
-        cpu_time(self.process.watch.pid()).unwrap_or_default()
     }
 
     fn memory(&self) -> u64 {

@@ -453,8 +453,6 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{Budget, Fault, Pod, Stage, Wall};
 
@@ -465,7 +463,6 @@ mod tests {
     struct Fake {
         price: u64,
         ends_at: Option<u8>,
-        taken: u64,
         /// What the first crossing takes besides.
         first: u64,
     }
@@ -477,12 +474,12 @@ mod tests {
                 if bytes.is_empty() {
                     continue;
                 }
-                self.taken += take(&mut self.first);
+                batch.time += 1000 * take(&mut self.first);
                 if self.ends_at.is_some_and(|number| bytes[0] == number) {
                     return Err(Fault::Memory(7));
                 }
                 batch.cycles += self.price;
-                self.taken += self.price;
+                batch.time += 1000 * self.price;
                 let start = batch.emitted_bytes.len();
                 batch.emitted_bytes.extend_from_slice(&bytes);
                 batch.emitted.push(crate::Emitted {
@@ -501,17 +498,12 @@ mod tests {
         fn memory(&self) -> u64 {
             0
         }
-
-        fn cpu_time(&self) -> Duration {
-            Duration::from_micros(self.taken)
-        }
     }
 
     fn stage(name: &str, price: u64) -> Stage {
         let fake = Fake {
             price,
             ends_at: None,
-            taken: 0,
             first: 0,
         };
         Stage::new(name.to_owned(), Box::new(fake))
@@ -623,7 +615,6 @@ mod tests {
             let pod = Fake {
                 price,
                 ends_at: None,
-                taken: 0,
                 first: FIRST,
             };
             let pods = Chain::new(vec![Stage::new("slow".to_owned(), Box::new(pod))]);
@@ -643,7 +634,6 @@ mod tests {
         let pod = Fake {
             price: 1,
             ends_at: Some(50),
-            taken: 0,
             first: 0,
         };
         stream.tiers[1].pods = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);
@@ -689,7 +679,6 @@ mod tests {
         let pod = Fake {
             price: 1,
             ends_at: Some(9),
-            taken: 0,
             first: 0,
         };
         stream.shared = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);

@@ -55,11 +55,6 @@ pub trait Pod: Send {
 
     /// Bytes of memory that it has now.
     fn memory(&self) -> u64;
-
-    /// How long a process of its own has run: zero if it is part of this one.
-    fn cpu_time(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// Why a pod was ended.

@@ -373,20 +373,22 @@ impl Live {
 
 impl Pod for WasmPod {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        let begin = cycles();
-        let Some(live) = &mut self.live else {
-            return Err(Fault::Gone("before".to_owned()));
-        };
-        let done = live.make(batch);
-        // Where a run repeats, what a crossing takes must repeat as well.
-        batch.cycles = match live.fuel {
-            Some(fuel) => fuel - live.store.get_fuel().unwrap_or(0),
-            None => cycles() - begin,
-        };
-        if done.is_err() {
-            self.live = None;
-        }
-        done
+        batch.timed(|batch| {
+            let begin = cycles();
+            let Some(live) = &mut self.live else {
+                return Err(Fault::Gone("before".to_owned()));
+            };
+            let done = live.make(batch);
+            // Where a run repeats, what a crossing takes must repeat as well.
+            batch.cycles = match live.fuel {
+                Some(fuel) => fuel - live.store.get_fuel().unwrap_or(0),
+                None => cycles() - begin,
+            };
+            if done.is_err() {
+                self.live = None;
+            }
+            done
+        })
     }
 
     fn wall(&self) -> Wall {

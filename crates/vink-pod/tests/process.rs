@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{converse, ends, stream, Bystander, Place, PACKETS, STREAM, UNITS};
+use common::{
+    converse, ends, load_with, stream, takes_time, Bystander, Place, PACKETS, STREAM, UNITS, WORK,
+};
 use vink_pod::{Fault, Limits, Wall};
 
 fn limits() -> Limits {
@@ -32,6 +34,20 @@ fn calls_and_what_they_say() {
     assert_eq!(pod.wall(), Wall::Process);
     assert!(pod.memory() > 4096);
     converse(&mut *pod, 3);
+}
+
+#[test]
+fn crossings_say_how_long_the_processor_works() {
+    let place = Place::new("time");
+    let file = place.compile(WORK, &[]);
+    let wide = Limits {
+        time: std::time::Duration::from_secs(60),
+        ..Limits::default()
+    };
+    for wall in [Wall::Process, Wall::None] {
+        let (mut pod, _) = load_with(&file, b"", wide.clone(), wall).unwrap();
+        takes_time(&mut *pod);
+    }
 }
 
 /// What a call of `pod_stream()` with this body ends in.
@@ -615,7 +631,7 @@ fn as_an_ordinary_user() {
     let output = command.current_dir("/").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("12 passed"),
+        output.status.success() && text.contains("13 passed"),
         "{text}"
     );
 }

@@ -6,7 +6,9 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{ends, is_changed, push_frames, stream, Bystander, Place, PACKETS, STREAM};
+use common::{
+    ends, is_changed, push_frames, stream, takes_time, Bystander, Place, PACKETS, STREAM, WORK,
+};
 use vink_pod::{load, Batch, Entry, Fault, Limits, LoadError, Loaded, Pod, Source, Wall};
 
 fn limits() -> Limits {
@@ -53,6 +55,17 @@ fn load_with(
 
 fn load_module(file: &Path) -> Result<Loaded, LoadError> {
     load_with(file, limits(), false, None)
+}
+
+#[test]
+fn crossings_say_how_long_the_processor_works() {
+    let place = Place::new("time");
+    let wide = Limits {
+        time: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let (mut pod, _) = load_with(&place.compile_module(WORK), wide, false, None).unwrap();
+    takes_time(&mut *pod);
 }
 
 /// All that a pod has said.

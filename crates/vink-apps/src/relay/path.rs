@@ -140,7 +140,7 @@ impl RelayPath {
             for piece in &pieces {
                 self.batch.push(piece.entry, piece.argument, &piece.bytes);
             }
-            let (_, crossed) = self.stages[at].cross(&mut self.batch, &mut self.stack);
+            let crossed = self.stages[at].cross(&mut self.batch, &mut self.stack);
             self.numbers.crossings += 1;
             cycles += self.batch.cycles;
             if crossed.is_err() {

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use vink_pod::{
     Account, Batch, Entry, Fault, Meter, OpenPath, OpenPaths, PathNumbers, Pod, Stage, Wall,
@@ -211,9 +210,5 @@ impl Pod for PathPod {
 
     fn memory(&self) -> u64 {
         self.with(0, |pod| pod.memory())
-    }
-
-    fn cpu_time(&self) -> Duration {
-        self.with(Duration::ZERO, |pod| pod.cpu_time())
     }
 }

@@ -86,6 +86,31 @@ pub fn stream(pod: &mut dyn Pod, bytes: &[u8]) -> (Result<(), Fault>, Batch) {
     (done, batch)
 }
 
+/// Computes for as long as its unit says.
+pub const WORK: &str = "
+int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)
+{ for (volatile uint32_t left = *(uint32_t *)bytes; left; left--); return 0; }
+";
+
+/// A crossing says how long the processor had to work for it, if that is asked, and for no other one.
+pub fn takes_time(pod: &mut dyn Pod) {
+    let mut time = |steps: u32, wants_time: bool| {
+        let mut batch = Batch::default();
+        batch.clear(7);
+        batch.wants_time = wants_time;
+        batch.push(Entry::Stream, 0, &steps.to_ne_bytes());
+        pod.cross(&mut batch).expect("time enough");
+        batch.time
+    };
+    const LONG: u32 = 200_000_000;
+    let long = time(LONG, true);
+    assert_eq!(time(LONG, false), 0);
+    for _ in 0..2 {
+        let short = time(1, true);
+        assert!(0 < short && short < long / 2, "{short} of {long} ns");
+    }
+}
+
 /// What a unit ends a pod with. It stays so, and says so.
 pub fn ends(pod: &mut dyn Pod, bytes: &[u8], what: &str) -> Fault {
     let fault = stream(pod, bytes).0.expect_err(what);
@@ -204,11 +229,20 @@ impl Drop for Place {
 }
 
 pub fn load_file(file: &Path, config: &[u8], limits: Limits) -> Result<Loaded, LoadError> {
+    load_with(file, config, limits, Wall::Process)
+}
+
+pub fn load_with(
+    file: &Path,
+    config: &[u8],
+    limits: Limits,
+    wall: Wall,
+) -> Result<Loaded, LoadError> {
     load(&Source {
         file,
         config,
         limits,
-        wall: Some(Wall::Process),
+        wall: Some(wall),
         now: 0,
         repeats: false,
     })
