@@ -14,6 +14,7 @@
 
 mod area;
 mod loading;
+mod usage;
 mod watch;
 
 use std::ffi::CString;
@@ -39,14 +40,13 @@ use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
 use crate::{file, Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
 use area::{Pause, Sizes};
+use usage::Usage;
 use watch::Watch;
 
 /// The program that a pod's process executes.
 const PROGRAM: &str = "vink-pod-process";
 /// Bytes of calls that one crossing takes; more go in several.
 const INPUT: usize = 16 << 20;
-/// What the host's kernel takes at most to switch to a pod's process and back, with cold caches.
-const SWITCHES: Duration = Duration::from_micros(20);
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 const _: () = assert!(COUNTERS == area::COUNTERS && RECORD == area::RECORD);
@@ -66,10 +66,7 @@ struct ProcessPod {
     places: Vec<usize>,
     /// The host's kernel says by the listener that the process has ended.
     receives_ends: bool,
-    /// How long the process had run after the last crossing, if that was asked for.
-    ran: Option<Duration>,
-    /// How long this crossing was inside the wall.
-    inside: Duration,
+    usage: Usage,
 }
 
 /// A child process, which ends with this value and leaves no trace.
@@ -202,8 +199,7 @@ impl ProcessPod {
             report,
             places: Vec::new(),
             receives_ends: receives_ends(),
-            ran: None,
-            inside: Duration::ZERO,
+            usage: Usage::default(),
         }))
     }
 
@@ -244,11 +240,11 @@ impl ProcessPod {
     /// Lets the process go on, until it pauses again.
     fn answered(&mut self) -> Result<(Pause, u64), Fault> {
         // It runs from then on, maybe in the place of this thread.
-        let began = Instant::now();
-        self.process.watch.begin();
+        let began = self.process.watch.begin();
         let pause = self.resume().and_then(|()| self.next(None));
-        self.inside += began.elapsed();
-        match self.process.watch.end() {
+        let (time, is_late) = self.process.watch.end(began);
+        self.usage.was_inside(time);
+        match is_late {
             true => Err(self.ended_by(Fault::Time(self.limits.time))),
             false => pause,
         }
@@ -371,17 +367,12 @@ impl ProcessPod {
 
     /// A crossing, and a processor's time of it.
     fn timed(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        let ran = |pod: &ProcessPod| cpu_time(pod.process.watch.pid()).unwrap_or_default();
-        let before = self.ran.take().unwrap_or_else(|| ran(self));
-        self.inside = Duration::ZERO;
+        let pid = self.process.watch.pid();
+        self.usage.begin(|| cpu_time(pid).unwrap_or_default());
         let began = Instant::now();
         let crossed = self.make_all(batch);
-        let here = began.elapsed().saturating_sub(self.inside);
-        let after = ran(self);
-        // Longer: other threads had the processor meanwhile.
-        let inside = self.inside.min(after.saturating_sub(before) + SWITCHES);
-        batch.time = (here + inside).as_nanos() as u64;
-        self.ran = Some(after);
+        let time = self.usage.of(began.elapsed(), || cpu_time(pid));
+        batch.time = time.as_nanos() as u64;
         crossed
     }
 
@@ -542,10 +533,7 @@ impl Pod for ProcessPod {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
         match batch.wants_time {
             true => self.timed(batch),
-            false => {
-                self.ran = None;
-                self.make_all(batch)
-            }
+            false => self.make_all(batch),
         }
     }
 

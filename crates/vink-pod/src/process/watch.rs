@@ -83,17 +83,20 @@ impl Watch {
         self.pidfd.as_fd()
     }
 
-    /// A crossing begins.
+    /// A crossing begins: when, ns of the host's clock.
     #[inline]
-    pub(super) fn begin(&self) {
-        self.began.store(now(), SeqCst);
+    pub(super) fn begin(&self) -> u64 {
+        let began = now();
+        self.began.store(began, SeqCst);
         TICKS.crossing();
+        began
     }
 
-    /// It has ended: whether its time was over before.
+    /// The one that began then has ended: how long it took, and whether its time was over before.
     #[inline]
-    pub(super) fn end(&self) -> bool {
-        self.began.swap(NONE, SeqCst) == LATE
+    pub(super) fn end(&self, began: u64) -> (Duration, bool) {
+        let is_late = self.began.swap(NONE, SeqCst) == LATE;
+        (Duration::from_nanos(now().saturating_sub(began)), is_late)
     }
 
     /// Ends it.
