@@ -91,8 +91,26 @@ struct RunUntil {
     speed: Option<f64>,
 }
 
-/// A program's phases, and which of them is waited for.
-type Goal = (watch::Receiver<Phase>, fn(&Phase) -> bool);
+/// A phase that a program is to reach.
+#[derive(Clone, Debug)]
+pub(crate) struct Goal {
+    /// The program's phases.
+    phase: watch::Receiver<Phase>,
+    /// Whether it is this one.
+    good: fn(&Phase) -> bool,
+}
+
+impl Goal {
+    /// That this program reaches this phase.
+    pub(crate) fn new(phase: &watch::Receiver<Phase>, good: fn(&Phase) -> bool) -> Goal {
+        let phase = phase.clone();
+        Goal { phase, good }
+    }
+
+    fn is_reached(&self) -> bool {
+        (self.good)(&self.phase.borrow())
+    }
+}
 
 /// A request that the clock run.
 #[derive(Debug)]
@@ -119,8 +137,7 @@ impl TimeRequest {
     }
 
     fn is_reached(&self) -> bool {
-        let reached = self.reached.as_ref();
-        reached.is_some_and(|(phase, good)| good(&phase.borrow()))
+        self.reached.as_ref().is_some_and(Goal::is_reached)
     }
 }
 
@@ -159,8 +176,8 @@ pub(crate) enum WakeCondition {
     At(u64),
     /// The same, and no line of the lab has anything to do then.
     AtNoLine(u64),
-    /// A program has reached a phase.
-    Phase(watch::Receiver<Phase>, fn(&Phase) -> bool),
+    /// A program has reached a phase, or is not known any more.
+    Reached(Goal),
     /// More runs than that have ended early.
     PausedEarly(u64),
     /// A task has sent `true`.
@@ -185,9 +202,7 @@ impl WakeCondition {
             WakeCondition::At(time) => *time <= snapshot.now,
             WakeCondition::NoLine => !snapshot.busy,
             WakeCondition::AtNoLine(time) => *time <= snapshot.now && !snapshot.busy,
-            WakeCondition::Phase(phase, good) => {
-                good(&phase.borrow()) || phase.has_changed().is_err()
-            }
+            WakeCondition::Reached(goal) => goal.is_reached() || goal.phase.has_changed().is_err(),
             WakeCondition::PausedEarly(before) => snapshot.early_pauses > *before,
             WakeCondition::Signalled(signal) => *signal.borrow() || signal.has_changed().is_err(),
             WakeCondition::Halted => snapshot.halted,
@@ -555,8 +570,8 @@ impl Lab {
         good: fn(&Phase) -> bool,
     ) -> Option<Phase> {
         if is_acting() {
-            self.wait_until(vec![WakeCondition::Phase(phase.clone(), good)])
-                .await;
+            let goal = Goal::new(phase, good);
+            self.wait_until(vec![WakeCondition::Reached(goal)]).await;
             let now = phase.borrow().clone();
             return good(&now).then_some(now);
         }
@@ -608,7 +623,7 @@ impl Lab {
         good: fn(&Phase) -> bool,
     ) -> Option<Phase> {
         let _time = self.request_time(TimeRequest {
-            reached: Some((phase.clone(), good)),
+            reached: Some(Goal::new(phase, good)),
             ..TimeRequest::required()
         });
         self.wait_for_phase(phase, good).await

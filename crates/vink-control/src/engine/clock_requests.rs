@@ -6,7 +6,7 @@ use vink_api::{ChangeClock, ClockState, Happening, RunClock, Speed, Step};
 use vink_protocol::{Action, Answer, Stop};
 use vink_spec::Factor;
 
-use super::clock::{Clock, Priority, Requester, TimeRequest, WakeCondition};
+use super::clock::{Clock, Goal, Priority, Requester, TimeRequest, WakeCondition};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use crate::http_error::HttpError;
@@ -170,7 +170,7 @@ impl Lab {
                 let id = state.program(&program)?;
                 state.tasks.get(&id).map(|task| task.phase.subscribe())
             };
-            conditions.extend(phase.map(|phase| WakeCondition::Phase(phase, good)));
+            conditions.extend(phase.map(|phase| WakeCondition::Reached(Goal::new(&phase, good))));
         }
         if until == u64::MAX && stop.is_none() && conditions.is_empty() {
             return Err(HttpError::invalid(

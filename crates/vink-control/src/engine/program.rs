@@ -9,7 +9,7 @@ use vink_api::{Happening, NewProgram, Program, ProgramState};
 use vink_protocol::{Action, Answer, Event};
 use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart, Rights};
 
-use super::clock::{Requester, WakeCondition};
+use super::clock::{Goal, Requester, WakeCondition};
 use super::input::InputEnd;
 use super::kept::Kept;
 use super::lab::{is_over, Lab, State};
@@ -677,7 +677,7 @@ impl Lab {
             return Looked::Over;
         };
         let by = spec.ready.as_ref().map(|ready| &ready.by);
-        let over = || WakeCondition::Phase(phase.clone(), is_over);
+        let over = || WakeCondition::Reached(Goal::new(&phase, is_over));
         let mut pause = READINESS_POLL.0;
         loop {
             let now = phase.borrow().clone();
