@@ -175,6 +175,13 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// A process whose pidfd says that it has ended may not have sent its `SIGCHLD` yet: it has when this
+/// returns. Linux does both while it holds the lock of the list of tasks (`exit_notify()`), which this
+/// takes.
+pub fn settle_exits() {
+    let _ = rustix::process::getpriority_pgrp(None);
+}
+
 /// waitpid(2): the child's number (0: none yet), and its status.
 ///
 /// # Errors

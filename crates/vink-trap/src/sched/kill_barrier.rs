@@ -7,6 +7,10 @@
 //! all threads of its group, and a thread that takes it is marked before it does anything else.
 //!
 //! So it is with a signal from outside: no time passes before what it kills is dead.
+//!
+//! A parent that kills its own child gets a `SIGCHLD`, and must not make more of its way before that
+//! than in another run. So the worker itself sends a signal that ends the caller's child, and the call
+//! has its answer when the child is dead.
 
 use std::fs;
 use std::time::Duration;
@@ -14,13 +18,28 @@ use std::time::Duration;
 use vink_kernel::MachineId;
 use vink_sys::pidfd::send_signal;
 use vink_sys::poll::is_readable;
+use vink_sys::process::settle_exits;
+use vink_sys::procfs::{children, status_field, threads};
 
+use super::signals::{bit, Signals};
 use super::thread_states::parse_status;
 use super::VirtualWorker;
+use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 
 /// How long an end is waited for: it may dump a core. In ms.
 const EXIT_TIMEOUT_MS: i32 = 10_000;
+/// They end no process by default.
+const HARMLESS: [i32; 8] = [
+    libc::SIGCHLD,
+    libc::SIGCONT,
+    libc::SIGURG,
+    libc::SIGWINCH,
+    libc::SIGSTOP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
 /// In a set of pending signals.
 const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 /// In the flags of proc_pid_stat(5): a signal ends it (`PF_SIGNALED` of the kernel's sched.h).
@@ -77,6 +96,41 @@ impl VirtualWorker<'_> {
         Ok(())
     }
 
+    /// kill(2) of a child of the caller's that the signal ends: it is dead then, and its parent has the
+    /// `SIGCHLD`. Whether it is one; otherwise the host does it.
+    pub(super) fn kill_child(&mut self, call: SyscallCtx) -> bool {
+        let [named, signal, ..] = call.args.map(|argument| argument as i32);
+        let calls = &self.worker.calls;
+        // Its tracer would have to see to its end.
+        let may_end = call.nr == libc::SYS_kill && named > 0 && bit(signal) != 0;
+        if !may_end || HARMLESS.contains(&signal) || calls.clock.sched().tsc.is_some() {
+            return false;
+        }
+        let Ok(own) = fs::read_to_string(format!("/proc/{}/status", call.tid)) else {
+            return false;
+        };
+        let ends = |child: &i32| {
+            let status = fs::read_to_string(format!("/proc/{child}/status"));
+            status.is_ok_and(|status| ends(&own, &status, named, signal))
+        };
+        let mut all = threads(call.pid)
+            .into_iter()
+            .flat_map(|tid| children(call.pid, tid));
+        let child = all
+            .find(ends)
+            .and_then(|child| calls.tasks.table.find_process(child))
+            .filter(|child| child.executing.is_none());
+        let Some(child) = child else {
+            return false;
+        };
+        if send_signal(&child.pidfd, signal).is_err() {
+            return false;
+        }
+        is_readable(&child.pidfd, EXIT_TIMEOUT_MS);
+        settle_exits();
+        true
+    }
+
     /// No thread is running: waits for the end of processes that may have been killed. Whether it
     /// has looked for any.
     pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
@@ -100,6 +154,27 @@ impl VirtualWorker<'_> {
     }
 }
 
+/// Whether a parent's signal to the child that it knows by this number ends that, by what their status
+/// files say. The parent must be allowed to send it by their users alone.
+fn ends(parent: &str, child: &str, named: i32, signal: i32) -> bool {
+    let numbers = |status| -> Option<Vec<i32>> {
+        let all = status_field(status, "NSpid:")?.split_ascii_whitespace();
+        all.map(|number| number.parse().ok()).collect()
+    };
+    let (Some(above), Some(own)) = (numbers(parent), numbers(child)) else {
+        return false;
+    };
+    let is_it = above.len() == own.len() && own.last() == Some(&named);
+    let same = |name| status_field(parent, name) == status_field(child, name);
+    let signals = Signals::parse(child);
+    let acts = (signals.blocked | signals.caught | signals.ignored) & bit(signal) == 0;
+    let stands = status_field(child, "State:").is_some_and(|state| state.starts_with(['T', 't']));
+    is_it
+        && same("Uid:")
+        && status_field(child, "TracerPid:") == Some("0")
+        && (signal == libc::SIGKILL || acts && !stands)
+}
+
 /// Whether a signal is ending the thread.
 fn is_dying(pid: i32, tid: i32) -> bool {
     let read = |name| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}")).ok();
@@ -119,6 +194,25 @@ fn flags(stat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_a_child() {
+        let parent = "Uid:\t0\t0\t0\t0\nNSpid:\t900\t7\n";
+        let child = "State:\tS (sleeping)\nTracerPid:\t0\nUid:\t0\t0\t0\t0\nNSpid:\t901\t8\n\
+                     SigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t1\nSigCgt:\t2\n";
+        let (hangup, interrupt, term) = (libc::SIGHUP, libc::SIGINT, libc::SIGTERM);
+        assert!(ends(parent, child, 8, term) && ends(parent, child, 8, libc::SIGKILL));
+        // Another one, one that ignores it, one that handles it.
+        assert!(!ends(parent, child, 7, term));
+        assert!(!ends(parent, child, 8, hangup) && !ends(parent, child, 8, interrupt));
+        let but = |old: &str, new: &str| child.replace(old, new);
+        assert!(!ends(parent, &but("Uid:\t0", "Uid:\t1"), 8, term));
+        assert!(!ends(parent, &but("901\t8", "901\t902\t8"), 8, term));
+        assert!(!ends(parent, &but("Pid:\t0", "Pid:\t5"), 8, libc::SIGKILL));
+        let stopped = but("S (sleeping)", "T (stopped)");
+        assert!(!ends(parent, &stopped, 8, term) && ends(parent, &stopped, 8, libc::SIGKILL));
+        assert!(!ends(parent, &but("SigBlk:\t0", "SigBlk:\t4000"), 8, term));
+    }
 
     #[test]
     fn dying() {

@@ -32,7 +32,7 @@ impl Signals {
     }
 
     /// See proc_pid_status(5).
-    fn parse(status: &str) -> Signals {
+    pub(super) fn parse(status: &str) -> Signals {
         let set = |name| {
             let set = status_field(status, name);
             set.and_then(|set| u64::from_str_radix(set, 16).ok())

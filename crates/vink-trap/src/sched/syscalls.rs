@@ -101,7 +101,10 @@ impl VirtualWorker<'_> {
                 sched
                     .kills
                     .expect(worker.calls.tasks.table.machine_of(call.pid));
-                return Ok(false);
+                if !self.kill_child(call) {
+                    return Ok(false);
+                }
+                self.calls.answer(call, 0)?
             }
             Sched::Futex => match sched.futex(place, call) {
                 FutexOutcome::Answer(result, _) => self.calls.answer(call, result)?,

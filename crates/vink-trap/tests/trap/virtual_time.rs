@@ -274,6 +274,48 @@ print(seen)",
 }
 
 #[test]
+fn a_parent_that_kills_its_child_knows_when_the_call_returns() {
+    let mut lab = lab();
+    let output = lab.python(
+        "import os, signal
+chld = {signal.SIGCHLD}
+signal.pthread_sigmask(signal.SIG_BLOCK, chld)
+seen = []
+for n in range(100):
+    how = (signal.SIGKILL, signal.SIGTERM)[n % 2]
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ballast = b'x' * (n % 4 << 23)
+        os.write(told, b'x')
+        signal.pause()
+    os.read(ready, 1)
+    os.kill(child, how)
+    # Not a trapped call, for which the worker would wait.
+    seen.append(signal.sigpending() == chld)
+    assert os.wait() == (child, how)
+    signal.sigwait(chld)
+    os.close(ready), os.close(told)
+print(set(seen))
+# What ends no child is the host's.
+signal.pthread_sigmask(signal.SIG_UNBLOCK, chld)
+child = os.fork()
+if child == 0:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(5))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    while True: signal.pause()
+import time
+time.sleep(1)
+os.kill(child, signal.SIGHUP), os.kill(child, 0), os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+for pid, how in [(child, 9), (os.getpid() + 1000, 15), (1 << 30, 9)]:
+    try: os.kill(pid, how)
+    except OSError as error: print(error.errno)",
+    );
+    assert_eq!(output, "{True}\n5\n3\n3\n3\n");
+}
+
+#[test]
 fn turns_are_given_one_by_one() {
     let mut lab = lab();
     let seen = Rc::new(RefCell::new(0));
