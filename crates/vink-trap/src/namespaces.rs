@@ -5,9 +5,10 @@
 //! the machine's programs, a PID namespace, and a mount namespace with the machine's files and its
 //! `/proc`; for an ordinary user a user namespace around these. Then the namespaces that programs
 //! own: a user namespace in which all ids are the host's, an empty network namespace, a UTS
-//! namespace with the machine's name, a copy of the mounts. So programs have no capability over
-//! anything outside, and can't take away what was mounted. Later programs join. All ends with the
-//! worker: the host's kernel kills the first process of the PID namespace, and so all others.
+//! namespace with the machine's name, a copy of the mounts; in virtual time an IPC namespace, where
+//! numbers of shared memory are the same in each run. So programs have no capability over anything
+//! outside, and can't take away what was mounted. Later programs join. All ends with the worker: the
+//! host's kernel kills the first process of the PID namespace, and so all others.
 //!
 //! Files are bind mounts, so they need no interposition, and nothing changes on the host. Those
 //! generated are written to a tmpfs that no path leads to. A folder of the host in which a file
@@ -23,6 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use vink_sys::mount::set_nosuid;
+use vink_sys::rustix::io::Errno;
 use vink_sys::rustix::mount::{mount, mount_bind, mount_change, MountFlags, MountPropagationFlags};
 use vink_sys::rustix::process::{chroot, fchdir};
 use vink_sys::rustix::system::sethostname;
@@ -167,6 +169,8 @@ pub(crate) enum FailedStep {
     Proc,
     /// Files without rights of their own.
     NoSuid,
+    /// A `/dev/shm` of the machine's own.
+    SharedMemory,
     /// This mount; they are counted through all lists.
     Mount(usize),
 }
@@ -181,11 +185,24 @@ impl MountPlan {
     /// step that failed, and why. rustix allocates nothing for strings that end with NUL.
     /// `restricted`: no file gives a program rights, by a bit or by capabilities: it could not get
     /// them, and would not be executed at all (capabilities(7), "capability-dumb").
-    pub(crate) fn set_up(&self, restricted: bool) -> Result<(), (FailedStep, io::Error)> {
+    /// `own_shared_memory`: POSIX shared memory is the machine's own, too (shm_overview(7)).
+    pub(crate) fn set_up(
+        &self,
+        restricted: bool,
+        own_shared_memory: bool,
+    ) -> Result<(), (FailedStep, io::Error)> {
         let down_only = MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM;
         mount_change(c"/", down_only).map_err(|why| (FailedStep::Private, why.into()))?;
         let proc = mount(c"proc", c"/proc", c"proc", FILES_ONLY, None);
         proc.map_err(|why| (FailedStep::Proc, why.into()))?;
+        if own_shared_memory {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            match mount(c"tmpfs", c"/dev/shm", c"tmpfs", flags, c"mode=1777") {
+                // The host has none.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(why) => return Err((FailedStep::SharedMemory, why.into())),
+            }
+        }
         let mut index = 0;
         let mut step = |done: io::Result<()>| {
             index += 1;
@@ -347,6 +364,7 @@ impl MountPlan {
             FailedStep::NoSuid => {
                 "mount_setattr(MOUNT_ATTR_NOSUID) of all that is mounted".into()
             }
+            FailedStep::SharedMemory => "mounting a /dev/shm of the machine's own".into(),
             FailedStep::Mount(mut index) => {
                 if let Some(addition) = self.file_overlays.get(index) {
                     return addition.describe();
@@ -418,6 +436,11 @@ impl Namespaces {
             ("pid", LinkNameSpaceType::ProcessID),
         ] {
             spaces.push((open(pid, name)?, kind));
+        }
+        // In real time it is the worker's, which no user may join.
+        let ipc = open(pid, "ipc")?;
+        if tracee::identity(ipc.as_raw_fd()).1 != fs::metadata("/proc/self/ns/ipc")?.ino() {
+            spaces.push((ipc, LinkNameSpaceType::InterProcessCommunication));
         }
         Ok(Namespaces {
             spaces,

@@ -343,6 +343,8 @@ struct Plan<'a> {
     /// It keeps what its user has on most hosts, and not what root has.
     restricted: bool,
     virtual_time: bool,
+    /// Its machine has a `/dev/shm` of its own.
+    own_shared_memory: bool,
     counter: bool,
     uid_map: CString,
     gid_map: CString,
@@ -396,6 +398,9 @@ pub(crate) fn spawn(
         (Some(dir), Some(here)) => Some(here.join(dir)),
         (dir, here) => dir.clone().or(here),
     };
+    // What a run leaves there another one would find. A program that works there finds its files.
+    let works_there = |dir: &PathBuf| dir.starts_with("/dev/shm");
+    let own_shared_memory = virtual_time && !cwd.as_ref().is_some_and(works_there);
     let plan = Plan {
         namespaces: source,
         candidates,
@@ -417,6 +422,7 @@ pub(crate) fn spawn(
         is_root: uid == 0,
         restricted: program.credentials != Credentials::ROOT,
         virtual_time,
+        own_shared_memory,
         counter: counter.is_some(),
         uid_map: map(uid),
         gid_map: map(gid),
@@ -508,7 +514,8 @@ fn failure(page: &Page, source: NamespaceSource<'_>) -> Error {
         Some(1) => Some(FailedStep::Private),
         Some(2) => Some(FailedStep::Proc),
         Some(3) => Some(FailedStep::NoSuid),
-        Some(mount) => Some(FailedStep::Mount(mount as usize - 4)),
+        Some(4) => Some(FailedStep::SharedMemory),
+        Some(mount) => Some(FailedStep::Mount(mount as usize - 5)),
     };
     match (failed, source) {
         (Some(failed), NamespaceSource::New(mounts)) => Error::Namespaces {
@@ -615,17 +622,22 @@ fn execute(plan: &Plan<'_>, page: &Page) -> Result<Infallible, Failed> {
     }
     if let NamespaceSource::New(mounts) = plan.namespaces {
         mounts
-            .set_up(plan.restricted)
+            .set_up(plan.restricted, plan.own_shared_memory)
             .map_err(|(failed, why)| match failed {
                 FailedStep::Name => (MOUNTING, why),
                 FailedStep::Private => (MOUNTING + 1, why),
                 FailedStep::Proc => (MOUNTING + 2, why),
                 FailedStep::NoSuid => (MOUNTING + 3, why),
-                FailedStep::Mount(index) => (MOUNTING + 4 + index as u32, why),
+                FailedStep::SharedMemory => (MOUNTING + 4, why),
+                FailedStep::Mount(index) => (MOUNTING + 5 + index as u32, why),
             })?;
         let owned =
             libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
-        unshare(owned).map_err(at(13))?;
+        let repeats = match plan.virtual_time {
+            true => libc::CLONE_NEWIPC,
+            false => 0,
+        };
+        unshare(owned | repeats).map_err(at(13))?;
         if in_own {
             write_maps(plan).map_err(at(4))?;
         } else {
@@ -910,7 +922,7 @@ mod tests {
     #[test]
     fn numbers_and_addresses_repeat_in_virtual_time() {
         let script =
-            "echo $$ $PPID; (:); /bin/true; sh -c 'sleep 0; echo $$'; cat /proc/self/maps; \
+            "echo $$ $PPID; (:); ipcmk -M 100; ls -A /dev/shm; echo >/dev/shm/left; /bin/true; sh -c 'sleep 0; echo $$'; cat /proc/self/maps; \
                       readlink /proc/self; cat /proc/1/comm; exit 3";
         let lodge = |source: NamespaceSource<'_>| {
             let (output, end) = pipe();
@@ -931,8 +943,10 @@ mod tests {
         assert_eq!(once, again);
         let (status, first, second) = once;
         assert_eq!(status, 3);
-        assert!(first.starts_with("2 0\n5\n"), "{first}");
+        let start = "2 0\nShared memory id: 0\n7\n";
+        assert!(first.starts_with(start), "{first}");
         assert!(first.contains("vink-init"), "{first}");
+        assert!(!first.contains("left\n") && second.contains("left\n"));
         // One PID namespace, more numbers.
         assert_ne!(first, second);
     }

@@ -1,6 +1,7 @@
 # MariaDB: a server of many threads; rows in and out, blobs, a transaction that waits for another, 4,000 queries by mysqlslap.
 # packages: mariadb-server-core mariadb-client-core mariadb-client
 # listens: tcp/3306
+# reads the time stamp counter
 
 prepare() {
 	mariadb-install-db --no-defaults --auth-root-authentication-method=normal --skip-test-db --datadir="$PWD/data" --user="$(id -un)" >/dev/null

@@ -7,12 +7,12 @@ prepare() {
 	data file 5
 	ssh-keygen -q -t ed25519 -N '' -f key
 	ssh-keygen -q -t ed25519 -N '' -f host_key
+	# Where sshd has its privilege separation: an empty folder that Debian's service makes as well.
+	test "$(id -u)" != 0 || mkdir -p /run/sshd
 }
 
 server() {
-	if [ "$(id -u)" = 0 ]; then
-		mkdir -p /run/sshd # where it has its privilege separation; an empty folder that Debian's service makes as well
-	else
+	if [ "$(id -u)" != 0 ]; then
 		# It has no shell, and its password is locked, which only PAM does not mind.
 		for_nobody=$'ForceCommand internal-sftp\nUsePAM yes'
 	fi

@@ -80,6 +80,9 @@ enum Inner {
         seed: u64,
         date: u64,
         journal: PathBuf,
+        /// With a virtual time stamp counter
+        #[arg(long)]
+        rdtsc: bool,
     },
     /// One run of a ready lab, in its folder
     LabOnce {
@@ -111,7 +114,8 @@ fn main() -> ExitCode {
             seed,
             date,
             journal,
-        }) => repeat::once(program, *seed, *date, journal).map(|()| true),
+            rdtsc,
+        }) => repeat::once(program, *seed, *date, journal, *rdtsc).map(|()| true),
         Some(Inner::LabOnce { lab, seed, vink }) => labs::once(lab, *seed, vink).map(|()| true),
         Some(Inner::Rounds { program }) => compare::rounds(program).map(|()| true),
         Some(Inner::Await { what, there }) => ready::wait(what, *there).map(|()| true),

@@ -22,6 +22,8 @@ pub(crate) struct Program {
     pub not_in_process: Option<String>,
     /// Why it is not expected to repeat in virtual time.
     pub not_repeated: Option<String>,
+    /// It executes rdtsc, so that it repeats only with a virtual time stamp counter.
+    pub reads_counter: bool,
     /// Part of `make test`.
     pub short: bool,
     /// The file.
@@ -50,6 +52,7 @@ impl Program {
                 ("expected", text) => program.expected = Some(text.to_owned()),
                 ("not in-process", text) => program.not_in_process = Some(text.to_owned()),
                 ("not repeated", text) => program.not_repeated = Some(text.to_owned()),
+                ("reads the time stamp counter", "") => program.reads_counter = true,
                 ("short", "") => program.short = true,
                 _ => return Err(say(&format!("what is \"# {line}\" in its head?")).into()),
             }

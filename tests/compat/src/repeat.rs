@@ -13,7 +13,7 @@ use vink_kernel::{
 use vink_lab::worker::seed;
 use vink_lab::{Journal, Machine};
 use vink_record::Totals;
-use vink_trap::{Program as Started, ProgramId, Stdio as Stream, Worker};
+use vink_trap::{Program as Started, ProgramId, Stdio as Stream, VirtualTime, Worker};
 
 use crate::compare::User;
 use crate::determinism::{compare, Conditions, Finding, Kind, Recorded};
@@ -31,7 +31,12 @@ const DELAY: Duration = Duration::from_millis(10);
 
 /// Runs a program three times, and says what came of it.
 pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, BoxError> {
-    let finding = Finding::new(Kind::Program, &program.name, &program.title);
+    let counter = match program.reads_counter {
+        true => "; with a [virtual time stamp counter](repeatable.md#a-virtual-time-stamp-counter)",
+        false => "",
+    };
+    let title = format!("{}{counter}", program.title);
+    let finding = Finding::new(Kind::Program, &program.name, &title);
     if let Some(why) = &program.not_repeated {
         return Ok(finding.left_out(why));
     }
@@ -48,6 +53,7 @@ pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, BoxErr
             .args(["repeat-once", &program.name])
             .args([conditions.seed, date].map(|number| number.to_string()))
             .arg(&journal)
+            .args(program.reads_counter.then_some("--rdtsc"))
             .output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -63,8 +69,14 @@ pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, BoxErr
     compare(finding, &runs)
 }
 
-/// One run, in the current folder, from this date on (ns since 1970).
-pub(crate) fn once(name: &str, number: u64, date: u64, journal: &Path) -> Result<(), BoxError> {
+/// One run, in the current folder, from this date on (ns since 1970); with a virtual time stamp counter, too.
+pub(crate) fn once(
+    name: &str,
+    number: u64,
+    date: u64,
+    journal: &Path,
+    rdtsc: bool,
+) -> Result<(), BoxError> {
     let config = Config {
         // A hundred busy connections have much under way.
         arena_bytes: 1 << 30,
@@ -112,6 +124,10 @@ pub(crate) fn once(name: &str, number: u64, date: u64, journal: &Path) -> Result
         }
     }
     let mut worker = Worker::new(kernel)?;
+    worker.set_time(VirtualTime {
+        tsc: rdtsc,
+        ..VirtualTime::default()
+    });
     let mut journal = Journal::start(&mut worker, File::create(journal)?, "the journal");
     let mut look = |worker: &mut Worker| {
         let kernel = worker.kernel();
