@@ -191,6 +191,8 @@ def test_the_users_own_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert [each.name for each in vink.client().labs()] == ["mine"]
         with vink.Lab.of("mine") as lab:
             assert lab["m1"].run("hostname").stdout == "m1\n"
+        with pytest.raises(vink.NotFoundError, match="no lab other"):
+            vink.Lab.of("other")
     finally:
         subprocess.run([vink.executable(), "lab", "down", "mine"], check=True)
     with pytest.raises(vink.NotFoundError):

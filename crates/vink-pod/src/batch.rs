@@ -114,9 +114,7 @@ impl Batch {
             changed: 0..0,
         });
     }
-}
 
-impl Batch {
     /// Crosses into a pod that is a part of this thread, and takes the time if it is wanted.
     pub(crate) fn timed<R>(&mut self, cross: impl FnOnce(&mut Batch) -> R) -> R {
         if !self.wants_time {

@@ -141,7 +141,14 @@ class Lab:
     def of(cls, name: str) -> Self:
         """A lab that the user's control process has (`vink lab up`). It stays when it is left."""
         client = control.client()
-        lab = cls(cast(Mapping[str, Any], client.spec(name)), name=name)
+        try:
+            spec = client.spec(name)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            # As if there were no control process, which ends some time after its last lab.
+            raise NotFoundError(str(error)) from error
+        lab = cls(cast(Mapping[str, Any], spec), name=name)
         lab._client = client
         return lab
 

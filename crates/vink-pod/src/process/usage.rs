@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-/// The kernel is asked after a crossing that was inside for longer than so many usual ones.
-const LONG: u32 = 2;
+/// The kernel is asked after a crossing that was inside for longer than this many quarters of a usual one.
+const LONG: u32 = 5;
 /// And after so much time inside the wall.
 const ASKED_AFTER: Duration = Duration::from_millis(10);
 /// What the kernel takes at most to switch to a process and back, with cold caches.
@@ -36,7 +36,7 @@ impl Usage {
     pub(super) fn was_inside(&mut self, time: Duration) {
         self.inside += time;
         self.now_inside += time;
-        self.times += 1;
+        self.times = self.times.saturating_add(1);
     }
 
     /// A crossing begins whose time will be asked for; `ran` says how long the process has run.
@@ -55,7 +55,7 @@ impl Usage {
         elapsed: Duration,
         ran: impl FnOnce() -> Option<Duration>,
     ) -> Duration {
-        if self.inside >= ASKED_AFTER || self.now_inside > LONG * self.usual {
+        if self.inside >= ASKED_AFTER || self.now_inside > LONG * self.usual / 4 {
             if let (Some(ran), Some(before)) = (ran(), self.ran) {
                 let most = ran.saturating_sub(before) + SWITCHES * self.times;
                 self.credit += self.inside.saturating_sub(most);
@@ -118,7 +118,7 @@ mod tests {
             });
         }
         // Until the first ones are usual, and then each hundredth.
-        assert!((10..25).contains(&asked.get()), "{}", asked.get());
+        assert!((10..30).contains(&asked.get()), "{}", asked.get());
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl VirtualWorker<'_> {
         let Ok(own) = fs::read_to_string(format!("/proc/{}/status", call.tid)) else {
             return false;
         };
-        let ends = |child: &i32| {
+        let is_ended = |child: &i32| {
             let status = fs::read_to_string(format!("/proc/{child}/status"));
             status.is_ok_and(|status| ends(&own, &status, named, signal))
         };
@@ -117,7 +117,7 @@ impl VirtualWorker<'_> {
             .into_iter()
             .flat_map(|tid| children(call.pid, tid));
         let child = all
-            .find(ends)
+            .find(is_ended)
             .and_then(|child| calls.tasks.table.find_process(child))
             .filter(|child| child.executing.is_none());
         let Some(child) = child else {
