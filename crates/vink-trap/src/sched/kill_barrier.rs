@@ -21,7 +21,7 @@ use vink_sys::poll::is_readable;
 use vink_sys::process::settle_exits;
 use vink_sys::procfs::{children, status_field, threads};
 
-use super::signals::{bit, Signals};
+use super::signals::{bit, Signals, IGNORED_BY_DEFAULT};
 use super::thread_states::parse_status;
 use super::VirtualWorker;
 use crate::syscall_ctx::SyscallCtx;
@@ -29,17 +29,8 @@ use crate::Error;
 
 /// How long an end is waited for: it may dump a core. In ms.
 const EXIT_TIMEOUT_MS: i32 = 10_000;
-/// They end no process by default.
-const HARMLESS: [i32; 8] = [
-    libc::SIGCHLD,
-    libc::SIGCONT,
-    libc::SIGURG,
-    libc::SIGWINCH,
-    libc::SIGSTOP,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-];
+/// They stop a process by default.
+const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// In a set of pending signals.
 const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 /// In the flags of proc_pid_stat(5): a signal ends it (`PF_SIGNALED` of the kernel's sched.h).
@@ -101,9 +92,10 @@ impl VirtualWorker<'_> {
     pub(super) fn kill_child(&mut self, call: SyscallCtx) -> bool {
         let [named, signal, ..] = call.args.map(|argument| argument as i32);
         let calls = &self.worker.calls;
-        // Its tracer would have to see to its end.
-        let may_end = call.nr == libc::SYS_kill && named > 0 && bit(signal) != 0;
-        if !may_end || HARMLESS.contains(&signal) || calls.clock.sched().tsc.is_some() {
+        let ends_none = IGNORED_BY_DEFAULT.contains(&signal) || STOPS.contains(&signal);
+        let may_end = call.nr == libc::SYS_kill && named > 0 && bit(signal) != 0 && !ends_none;
+        // With a virtual counter all are traced: their tracer would have to see to the end.
+        if !may_end || calls.clock.sched().tsc.is_some() {
             return false;
         }
         let Ok(own) = fs::read_to_string(format!("/proc/{}/status", call.tid)) else {

@@ -24,6 +24,10 @@ pub(crate) struct Signals {
     pub(crate) ignored: u64,
 }
 
+/// A process that neither handles nor ignores them gets them for nothing (signal(7)).
+pub(super) const IGNORED_BY_DEFAULT: [i32; 4] =
+    [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+
 impl Signals {
     /// Of a thread; of one that is gone: none.
     pub(crate) fn of(pid: i32, tid: i32) -> Signals {
@@ -56,8 +60,7 @@ impl Signals {
 
     /// Whether one of the pending signals has an effect. A traced process is sent the others, too.
     pub(crate) fn would_act(&self) -> bool {
-        let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
-        let by_default = by_default
+        let by_default = IGNORED_BY_DEFAULT
             .into_iter()
             .fold(0, |set, signal| set | bit(signal));
         let nothing = self.ignored | by_default & !self.caught;
