@@ -2,7 +2,9 @@
 //! programs' instead.
 //!
 //! A file is taken for written when a program first asks for its times after that. Files that are
-//! older show their own times.
+//! older show their own times, but for when they were read: the host changes that at the first
+//! reading of a day (relatime, mount(8)), by whichever process. They show the time when they were
+//! written, as on a file system where reading changes nothing.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -115,11 +117,13 @@ impl FileTimes {
         }
     }
 
-    /// What a file shows for times of the host's, if one of them is of this run. `now`: the
-    /// programs' date, in ns.
-    fn show(&mut self, file: (u64, u64), times: &mut [i128], now: i64) -> bool {
-        if times.iter().all(|time| *time < self.start) {
-            return false;
+    /// What a file shows for times of the host's: when it was read, written, changed and made.
+    /// `now`: the programs' date, in ns.
+    fn show(&mut self, file: (u64, u64), times: &mut [i128; 4], now: i64) {
+        let [read, rest @ ..] = &mut *times;
+        if rest.iter().all(|time| *time < self.start) {
+            *read = rest[0];
+            return;
         }
         let known = self.shown.remove(&file).unwrap_or_default();
         let mut kept = Vec::new();
@@ -132,11 +136,10 @@ impl FileTimes {
             }
         }
         self.shown.insert(file, kept);
-        true
     }
 
-    /// The result of stat(2) and the like, of a file of the host's. `None`: the host's will do.
-    /// `date` is the programs', in ns.
+    /// The result of stat(2) and the like, of a file of the host's. `None`: it is the host's to
+    /// say. `date` is the programs', in ns.
     pub(crate) fn stat(&mut self, call: SyscallCtx, date: i64) -> Option<i64> {
         let target = target_of(&call)?;
         let file = target.open(call)?;
@@ -148,9 +151,7 @@ impl FileTimes {
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
         let mut times =
             stamps(&mut found).map(|t| i128::from(t.tv_sec) * SECOND + i128::from(t.tv_nsec));
-        if !self.show((device, found.stx_ino), &mut times, date) {
-            return None;
-        }
+        self.show((device, found.stx_ino), &mut times, date);
         // The host must decide on what others than this process may look at.
         if tracee::user(call.tid) != Some(geteuid()) {
             return None;
@@ -203,14 +204,19 @@ mod tests {
             start: 1000,
             shown: HashMap::new(),
         };
-        let mut look =
-            |file, mut real: [i128; 3], now| times.show((0, file), &mut real, now).then_some(real);
-        assert_eq!(look(1, [10, 20, 999], 5), None);
-        assert_eq!(look(1, [10, 1000, 1001], 5), Some([10, 5, 5]));
+        let mut look = |file, mut real: [i128; 4], now| {
+            times.show((0, file), &mut real, now);
+            real
+        };
+        // When it was read, its file system says or not.
+        for read in [10, 999, 1000] {
+            assert_eq!(look(1, [read, 20, 999, 10], 5), [20, 20, 999, 10]);
+        }
+        assert_eq!(look(1, [10, 1000, 1001, 10], 5), [10, 5, 5, 10]);
         // As long as it is not written again, it keeps its time.
-        assert_eq!(look(1, [10, 1000, 1001], 7), Some([10, 5, 5]));
-        assert_eq!(look(1, [10, 1002, 1002], 7), Some([10, 7, 7]));
-        assert_eq!(look(2, [1000, 1000, 1000], 9), Some([9, 9, 9]));
-        assert_eq!(look(1, [10, 1002, 1003], 9), Some([10, 7, 9]));
+        assert_eq!(look(1, [10, 1000, 1001, 10], 7), [10, 5, 5, 10]);
+        assert_eq!(look(1, [10, 1002, 1002, 10], 7), [10, 7, 7, 10]);
+        assert_eq!(look(2, [1000; 4], 9), [9; 4]);
+        assert_eq!(look(1, [10, 1002, 1003, 10], 9), [10, 7, 9, 10]);
     }
 }

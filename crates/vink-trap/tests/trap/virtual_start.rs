@@ -183,6 +183,36 @@ fn times_of_files() {
     });
 }
 
+/// The host notes the first reading of a file, and not the second one (relatime).
+#[test]
+fn when_an_older_file_was_read_is_not_told() {
+    as_both(
+        "virtual_start::when_an_older_file_was_read_is_not_told",
+        || {
+            let name = format!("vink-read-{}", std::process::id());
+            let file = std::env::temp_dir().join(name);
+            std::fs::write(&file, "x\n").expect("a file");
+            let script = format!(
+                "stat -c '%x = %y' {0}; cat {0}; stat -c '%x = %y' {0}",
+                file.display()
+            );
+            let output = repeats(|lab| {
+                let done = lab.shell(&script);
+                assert!(done.err.is_empty(), "{done:?}");
+                done.out
+            });
+            std::fs::remove_file(&file).expect("its end");
+            let lines = output.lines().filter_map(|line| line.split_once(" = "));
+            let lines: Vec<_> = lines.collect();
+            assert_eq!(lines.len(), 2, "{output}");
+            assert!(
+                lines.iter().all(|(read, written)| read == written),
+                "{output}"
+            );
+        },
+    );
+}
+
 /// Reads of the counter, in all kinds of threads, beside signals and ends that a tracer hears of.
 const COUNTER: &str = r#"
 #include <pthread.h>
