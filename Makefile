@@ -23,7 +23,7 @@ export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv \
-	libmpg123-dev libmp3lame-dev lame mpg123 clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32 \
+	libmpg123-dev libmp3lame-dev lame mpg123 liblwip-dev clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32 \
 	slurmctld slurmd slurm-client munge chromium fonts-dejavu-core openssh-server openssh-client mmdebstrap umoci runc bubblewrap wireshark-common
 
 CARGO ?= cargo

@@ -553,7 +553,7 @@ fn routes(lab: &Lab, kernel: &mut Kernel, machines: &HashMap<&str, Machine>) -> 
 }
 
 /// The names of machines, and their addresses.
-fn addresses(lab: &Lab) -> Vec<(String, Vec<IpAddr>)> {
+pub(crate) fn addresses(lab: &Lab) -> Vec<(String, Vec<IpAddr>)> {
     let machines = lab.machines.iter();
     machines
         .map(|(name, spec)| {

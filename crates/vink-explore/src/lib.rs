@@ -21,7 +21,7 @@
 //! Programs of the host can't be copied. A lab that has some waits at its begin, and each run is a fork of that in
 //! which a worker serves them (`stack`, `trapped`), from the beginning on (`engine::rerun`).
 //!
-//! `against` runs the same schedules on another image, and compares what both answer.
+//! `against` runs the same schedules on another image, or of another lab, and compares what both answer.
 //!
 //! What a child finds it writes into a pipe, in one piece. `shrink` tries to do with less of a
 //! schedule that breaks a property, and `story` writes down what is left: for users, as a lab file,
@@ -65,7 +65,7 @@ pub use error::Error;
 pub use fate::{Deviation, Fate, Schedule, BEHIND_LIMIT};
 pub use lab::Surroundings;
 pub use lab_file::with_breakpoints;
-pub use manifest::{Manifest, OtherImage, MANIFEST};
+pub use manifest::{Manifest, OtherImage, OtherLab, MANIFEST};
 pub use options::{blocks, options};
 pub use packet::{behind, is_searched, segment, Packet, Point, Segment, SEARCHED};
 pub use packetdrill::script;

@@ -39,12 +39,12 @@ pub struct Manifest {
     pub properties: Vec<String>,
     /// What ends runs.
     pub limits: Limits,
-    /// Of a difference: the other image.
+    /// Of a difference: the other image, or the other lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<OtherImage>,
 }
 
-/// An image that comes to something else with the same schedule.
+/// An image, or a lab, that comes to something else with the same schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OtherImage {
@@ -54,6 +54,27 @@ pub struct OtherImage {
     pub image_hash: String,
     /// Of all packets and calls of the run there.
     pub digest: String,
+    /// Another lab, if it is not the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<OtherLab>,
+}
+
+/// A lab that is explored beside another one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OtherLab {
+    /// As in its file, checked and complete.
+    pub lab: Value,
+    /// Where its trapped programs are.
+    pub around: Surroundings,
+}
+
+impl OtherLab {
+    /// Of a lab whose trapped programs are there.
+    pub fn new(lab: &vink_spec::Lab, around: Surroundings) -> OtherLab {
+        let lab = serde_json::to_value(lab).expect("plain data");
+        OtherLab { lab, around }
+    }
 }
 
 impl Manifest {
@@ -86,16 +107,22 @@ impl Manifest {
         }))
     }
 
-    /// The same of a difference: with the run of the other image, which was recorded.
+    /// The same of a difference: with the run of the other image, which was recorded, and the other lab.
     ///
     /// # Errors
     /// [`Error::Host`]: the image can't be read.
-    pub fn against(mut self, image: &Path, outcome: &Outcome) -> Result<Manifest, Error> {
+    pub fn against(
+        mut self,
+        image: &Path,
+        outcome: &Outcome,
+        lab: Option<OtherLab>,
+    ) -> Result<Manifest, Error> {
         if let Some(recording) = &outcome.recording {
             self.against = Some(OtherImage {
                 image: image.to_owned(),
                 image_hash: hash(image)?,
                 digest: recording.digest(),
+                lab,
             });
         }
         Ok(self)

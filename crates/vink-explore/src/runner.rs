@@ -10,7 +10,7 @@ use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::exit_now;
 
-use crate::against::Normal;
+use crate::against::{Comparison, Normal, Normalizer};
 use crate::coverage::Coverage;
 use crate::engine::copier::CopierKind;
 use crate::engine::rerun::Rerun;
@@ -31,8 +31,8 @@ pub struct Runner {
     pub limits: Limits,
     /// Ends a run, and so all that is done, by becoming readable.
     pub interrupt: Option<OwnedFd>,
-    /// What comes of runs is compared with that of another image ([`Outcome::normal`]).
-    pub compares: bool,
+    /// What comes of runs is compared with that of another image or lab ([`Outcome::normal`]).
+    pub compares: Option<Comparison>,
     /// A run without faults that comes to no end is one, too.
     pub(crate) takes_any_plain: bool,
     coverage: Option<Coverage>,
@@ -61,7 +61,7 @@ impl Runner {
         Ok(Runner {
             image: booted.stack.kernel().image().path().to_owned(),
             release: booted.stack.kernel().image().release().to_owned(),
-            compares: false,
+            compares: None,
             takes_any_plain: false,
             booted,
             shared,
@@ -291,7 +291,7 @@ impl Runner {
         let mut state = self.shared.lock();
         state.properties = properties;
         state.chooser = chooser;
-        state.normal = self.compares.then(Default::default);
+        state.normal = self.compares.as_ref().map(Normalizer::of);
         state.world.follow_fork();
         drop(state);
         self.booted.serve_programs()?;

@@ -169,7 +169,7 @@ pub(crate) fn search_and(
     let mut engine = runner.engine(wanted.copier);
     let mut expected = 1;
     let mut ran = Vec::new();
-    if runner.compares {
+    if runner.compares.is_some() {
         // Once more: by now it is known which programs end, and so when a run is over.
         let schedule = Schedule::new();
         if let Some(normal) = runner.run(&schedule, false)?.normal {

@@ -1,12 +1,12 @@
 //! `vink explore`: searches a lab's orders of events for one that breaks what must hold.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_api::RuntimeDir;
-use vink_explore::against::Peer;
 use vink_explore::{
     pcapng, refusals, script, search, with_breakpoints, CopierKind, Fate, Limits, Manifest,
     Progress, Recording, Runner, Schedule, Searched, Story, Surroundings, Violation, Wanted,
@@ -17,6 +17,7 @@ use vink_spec::{Lab, Span};
 use vink_sys::signals::{file, is_ignored, mask, Mask, SignalSet};
 
 use crate::cli_error::CliError;
+use crate::explore_against::Other;
 use crate::explore_coverage::{CoverageArguments, PROFILE};
 use crate::{explore_against, lab_file, print};
 
@@ -32,8 +33,8 @@ pub(crate) struct Arguments {
     /// The image, by its name (`vink image list`) or its path; the lab's, or else `vink version` tells which one is used otherwise
     #[arg(long, value_name = "IMAGE", conflicts_with = "replay")]
     image: Option<PathBuf>,
-    /// Run the same schedules on this image, too, and tell the first difference in what both answer
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["replay", "property", "resume", "coverage"])]
+    /// Run the same schedules on this image, or of this lab file, too, and tell the first difference in what both answer
+    #[arg(long, value_name = "IMAGE|LAB.yaml", conflicts_with_all = ["replay", "property", "resume", "coverage"])]
     against: Option<PathBuf>,
     /// Packets that have another fate in one run, at most
     #[arg(short = 'k', long, value_name = "NUMBER", default_value_t = 2)]
@@ -81,6 +82,25 @@ impl Arguments {
         }
     }
 
+    /// What is explored beside a lab: another lab file's, or the same one on another image.
+    fn other(&self, asked: &Path, lab: &Lab, around: &Surroundings) -> Result<Other, CliError> {
+        let is_file = |ending: &OsStr| ending == "yaml" || ending == "yml";
+        if !asked.extension().is_some_and(is_file) {
+            return Ok(Other {
+                lab: lab.clone(),
+                image: image_named(asked)?,
+                around: around.clone(),
+            });
+        }
+        let lab = lab_file::read_and(asked, refusals)?;
+        let image = image_of(&lab, asked, self.image.as_deref())?;
+        let around = Surroundings {
+            folder: folder_of(asked)?,
+            ..around.clone()
+        };
+        Ok(Other { lab, image, around })
+    }
+
     /// Whether numbers are told as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
@@ -110,8 +130,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         ..Limits::default()
     };
     // A process boots one image, so the other one has another, which begins while this one has nothing.
-    let peer = match &arguments.against {
-        Some(other) => Some(Peer::start(&lab, &image_named(other)?, &around, limits)?),
+    let other = match &arguments.against {
+        Some(other) => Some(arguments.other(other, &lab, &around)?),
+        None => None,
+    };
+    let peer = match &other {
+        Some(other) => Some((other, other.start(&lab, limits)?)),
         None => None,
     };
     let mut runner = Runner::new(&lab, &image, &around)?;

@@ -1,14 +1,17 @@
-//! `vink explore --against`: the same schedules on another image, and the first difference in what both answer.
+//! `vink explore --against`: the same schedules on another image, or of another lab, and the first difference in what
+//! both answer.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use vink_explore::against::{
-    Against, Compared, DifferenceStory, Different, Peer, Verdict, DIFFERENCE,
+    Against, Compared, Comparison, Counterparts, DifferenceStory, Different, Peer, Verdict,
+    DIFFERENCE,
 };
 use vink_explore::{
-    pcapng, script, with_breakpoints, Manifest, OtherImage, Recording, Runner, Surroundings,
-    Violation, Wanted, MANIFEST,
+    pcapng, script, with_breakpoints, Limits, Manifest, OtherImage, OtherLab, Recording, Runner,
+    Surroundings, Violation, Wanted, MANIFEST,
 };
 use vink_spec::Lab;
 
@@ -16,10 +19,36 @@ use crate::cli_error::CliError;
 use crate::explore::{print_story, write_files, Arguments, Interrupt, ProgressLine};
 use crate::print;
 
+/// What a lab is explored against.
+pub(crate) struct Other {
+    /// The same lab, or another one.
+    pub lab: Lab,
+    /// Its image.
+    pub image: PathBuf,
+    /// Where its programs are.
+    pub around: Surroundings,
+}
+
+impl Other {
+    /// Begins to make it: for all packets if it is the same lab on another image.
+    pub(crate) fn start(&self, lab: &Lab, limits: Limits) -> Result<Peer, CliError> {
+        let comparison = match self.is_of(lab) {
+            true => Comparison::Packets,
+            false => Comparison::Outlines(Arc::new(Counterparts::of(lab, &self.lab)?)),
+        };
+        let peer = Peer::start(&self.lab, &self.image, &self.around, limits, comparison);
+        Ok(peer?)
+    }
+
+    fn is_of(&self, lab: &Lab) -> bool {
+        self.lab == *lab
+    }
+}
+
 /// Searches on both, and writes what is different.
 pub(crate) fn explored(
     runner: &mut Runner,
-    mut peer: Peer,
+    (other, mut peer): (&Other, Peer),
     lab: &Lab,
     arguments: &Arguments,
     wanted: &Wanted,
@@ -35,13 +64,17 @@ pub(crate) fn explored(
     if arguments.is_json() {
         print::text(&format!("{}\n", numbers(&compared)))?;
     }
-    eprintln!("{}", summary(&compared));
+    let sides = match other.is_of(lab) {
+        true => ["on one image alone", "on each of two images"],
+        false => ["of one lab alone", "of each of two labs"],
+    };
+    eprintln!("{}", summary(&compared, sides));
     if compared.searched.interrupted {
         return Err(CliError::Signal(interrupt.number()));
     }
     for (kind, different) in &compared.differences {
         let folder = arguments.folder(lab).join(format!("{DIFFERENCE}-{kind}"));
-        write(&mut against, lab, kind, different, &folder)?;
+        write(&mut against, lab, other, (kind, different), &folder)?;
     }
     for found in compared.searched.found.values() {
         print::text(&format!("on both: {}\n", found.violation.what))?;
@@ -54,8 +87,8 @@ pub(crate) fn explored(
 fn write(
     against: &mut Against<'_>,
     lab: &Lab,
-    kind: &str,
-    different: &Different,
+    other: &Other,
+    (kind, different): (&str, &Different),
     folder: &Path,
 ) -> Result<(), CliError> {
     let least = against.shrink(different.schedule.clone(), kind)?;
@@ -66,19 +99,23 @@ fn write(
         )));
     };
     let images = [against.runner.image(), against.peer.image()];
-    let [image, other] = images.map(|image| image.display().to_string());
+    let [image, other_image] = images.map(|image| image.display().to_string());
     let ends = against.runner.ends();
     let story = DifferenceStory {
-        lab: &lab.name,
-        images: [&image, &other],
+        labs: [&lab.name, &other.lab.name],
+        images: [&image, &other_image],
         difference: &difference,
         outcomes: &outcomes,
         ends,
     };
     let story = story.text();
-    let around = &against.runner.around().folder;
-    let [lab_file, other_lab] =
-        [&image, &other].map(|image| with_breakpoints(lab, &least, Some(image), around).to_yaml());
+    let [lab_file, other_lab] = [
+        (lab, &image, against.runner.around()),
+        (&other.lab, &other_image, &other.around),
+    ]
+    .map(|(lab, image, around)| {
+        with_breakpoints(lab, &least, Some(image), &around.folder).to_yaml()
+    });
     let script = script(&outcomes[0], ends, difference.machine());
     let recorded = outcomes.each_ref().map(|outcome| {
         let recording = outcome.recording.as_ref();
@@ -92,7 +129,10 @@ fn write(
     });
     let manifest = Manifest::of(against.runner, lab, least, &outcomes[0])?;
     let manifest = match manifest {
-        Some(manifest) => Some(manifest.against(against.peer.image(), &outcomes[1])?),
+        Some(manifest) => {
+            let its = (!other.is_of(lab)).then(|| OtherLab::new(&other.lab, other.around.clone()));
+            Some(manifest.against(against.peer.image(), &outcomes[1], its)?)
+        }
         None => None,
     };
     let manifest = manifest.map(|its| serde_json::to_vec_pretty(&its).expect("plain data"));
@@ -110,14 +150,33 @@ fn write(
     print_story(&story, folder)
 }
 
-/// Repeats a difference that was found, on both images.
+/// Repeats a difference that was found, on both images or of both labs.
 pub(crate) fn replay(
     manifest: &Manifest,
     other: &OtherImage,
     lab: &Lab,
     around: &Surroundings,
 ) -> Result<ExitCode, CliError> {
-    let mut peer = Peer::start(lab, &other.image, around, manifest.limits)?;
+    let image = other.image.clone();
+    let digest = &other.digest;
+    let other = match &other.lab {
+        None => Other {
+            lab: lab.clone(),
+            image,
+            around: around.clone(),
+        },
+        Some(its) => Other {
+            lab: vink_spec::read_json(&its.lab, Some(&its.around.folder))
+                .map_err(CliError::LabFile)?
+                .lab,
+            image,
+            around: Surroundings {
+                hidden: around.hidden.clone(),
+                ..its.around.clone()
+            },
+        },
+    };
+    let mut peer = other.start(lab, manifest.limits)?;
     let mut runner = Runner::new(lab, &manifest.image, around)?;
     runner.limits = manifest.limits;
     peer.wait(None)?;
@@ -132,7 +191,7 @@ pub(crate) fn replay(
         _ => "none",
     };
     let then = &manifest.violation.what;
-    if digests == [&manifest.digest, &other.digest].map(String::clone) && kind == then {
+    if digests == [&manifest.digest, digest].map(String::clone) && kind == then {
         let packets = outcomes.each_ref().map(|outcome| outcome.packets);
         print::text(&format!(
             "the runs repeat: {} and {} packets, with the same difference ({kind}); digests {} and {}\n",
@@ -146,8 +205,8 @@ pub(crate) fn replay(
     Ok(ExitCode::FAILURE)
 }
 
-/// A sentence about both searches.
-fn summary(compared: &Compared) -> String {
+/// A sentence about both searches: of what, in the singular and the plural.
+fn summary(compared: &Compared, [one, many]: [&str; 2]) -> String {
     let searched = &compared.searched;
     let seconds = searched.time.as_secs_f64();
     let complete = match searched.complete {
@@ -156,7 +215,7 @@ fn summary(compared: &Compared) -> String {
         Some(many) => format!("all schedules of up to {many} deviations"),
     };
     let mut text = format!(
-        "{} runs on each of two images in {seconds:.1} s, among them {complete}",
+        "{} runs {many} in {seconds:.1} s, among them {complete}",
         compared.schedules
     );
     let different: u64 = compared.differences.values().map(|its| its.runs).sum();
@@ -178,7 +237,7 @@ fn summary(compared: &Compared) -> String {
         );
     }
     if compared.alone > 0 {
-        text += &format!("; {} on one image alone", compared.alone);
+        text += &format!("; {} {one}", compared.alone);
     }
     text
 }

@@ -14,9 +14,10 @@ const DAYTONA: &str = "crates/vink/tests/daytona.rs";
 
 /// What builds and explores a protocol.
 const EXPLORE: &str = "crates/vink/tests/explore.rs";
+const AGAINST: &str = "crates/vink/tests/explore_against.rs";
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 30] = [
+const COVERED_ELSEWHERE: [(&str, &str); 33] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -72,6 +73,12 @@ const COVERED_ELSEWHERE: [(&str, &str); 30] = [
     ),
     ("vink explore turn.yaml", EXPLORE),
     ("vink explore smoltcp.yaml -k 1", EXPLORE),
+    (
+        "cc -shared -fPIC -I ../../crates/vink-apps/include -I/usr/include/lwip -o lwip.so lwip.c -llwip",
+        EXPLORE,
+    ),
+    ("vink explore lwip.yaml -k 1", EXPLORE),
+    ("vink explore linux.yaml -k 1 --against lwip.yaml", AGAINST),
     ("vink explore --replay parcel.explored/outcome", EXPLORE),
     (
         "vink lab up parcel.explored/outcome/lab.yaml --record again",

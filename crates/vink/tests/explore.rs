@@ -749,17 +749,21 @@ fn it_ends_when_it_is_told_to() {
     }
 }
 
+/// By smoltcp, and by lwIP.
 #[test]
-fn linux_meets_smoltcp() {
-    let place = &Place::all()[0];
-    let control = Control::of(place);
-    for name in ["smoltcp", "smoltcp-sends"] {
-        let lab = root().join(format!("labs/explore/{name}.yaml"));
-        let lab = lab.to_str().expect("UTF-8");
-        let numbers = control.json(&["explore", lab, "-k", "1", "--json"]);
-        assert_eq!(numbers["complete"], 1, "{numbers}");
-        assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
-        // A SYN, a SYN-ACK, data, a FIN at least.
-        assert!(numbers["runs"].as_u64() > Some(4 * 8), "{numbers}");
+fn linux_meets_another_tcp() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let options = ["-I/usr/include/lwip", "-Wl,--no-as-needed", "-llwip"];
+        app(&control, "labs/explore/lwip.c", "lwip.so", &options);
+        for name in ["smoltcp", "smoltcp-sends", "lwip", "lwip-sends"] {
+            let lab = format!("{name}.yaml");
+            sample(&control, &lab);
+            let numbers = control.json(&["explore", &lab, "-k", "1", "--json"]);
+            assert_eq!(numbers["complete"], 1, "{numbers}");
+            assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+            // A SYN, a SYN-ACK, data, a FIN at least.
+            assert!(numbers["runs"].as_u64() > Some(4 * 8), "{numbers}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `vink explore --against`: an image does not differ from itself, and from an older version where a rule says so.
-//! That it differs from a mutant, tests/mutants.rs shows.
+//! `vink explore --against`: an image does not differ from itself, and from an older version, or from a TCP that is not
+//! Linux's, where a rule says so. That it differs from a mutant, tests/mutants.rs shows.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::app::app;
 use common::control::Control;
 use common::{root, Place};
 use serde_json::{json, Value};
-use vink_explore::against::RULES;
+use vink_explore::against::{OUTLINE_RULES, RULES};
 
 /// Explores a lab on two images with so many deviations, to the end: the numbers, and what was said.
 fn against(control: &Control<'_>, lab: &str, other: &str, arguments: &[&str]) -> (Value, String) {
@@ -132,4 +132,73 @@ fn a_lab_that_the_other_image_can_not_make_is_refused() {
     );
     let (status, said) = explore(&["--against", "6.1", "--property", "stall"]);
     assert_eq!(status, Some(2), "{said}");
+}
+
+/// lwIP, as an app.
+const LWIP: [&str; 3] = ["-I/usr/include/lwip", "-Wl,--no-as-needed", "-llwip"];
+
+#[test]
+fn another_tcp_comes_to_the_same_or_a_rule_says_so() {
+    let mut used = BTreeSet::new();
+    for place in Place::all() {
+        let control = Control::of(&place);
+        app(&control, "labs/explore/lwip.c", "lwip.so", &LWIP);
+        for role in ["", "-sends"] {
+            let linux = format!("linux{role}.yaml");
+            put(&control, "labs/explore", &linux);
+            for other in ["lwip", "smoltcp"] {
+                let other = format!("{other}{role}.yaml");
+                put(&control, "labs/explore", &other);
+                let (both, said) = against(&control, &linux, &other, &["-k", "1"]);
+                assert_eq!(both["differences"], json!({}), "{other}: {said}");
+                assert_eq!(both["complete"], 1, "{other}: {said}");
+                assert!(both["runs"].as_u64() > Some(4 * 8), "{other}: {said}");
+                assert!(said.contains("of each of two labs"), "{said}");
+                let explained = both["explained"].as_object().expect("rules");
+                used.extend(explained.keys().cloned());
+            }
+        }
+    }
+    let all = OUTLINE_RULES.iter().map(|rule| rule.name.to_owned());
+    assert_eq!(used, all.collect());
+}
+
+#[test]
+fn a_mistake_in_another_tcp_is_found() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lwip = fs::read_to_string(root().join("labs/explore/lwip.c")).expect("the app");
+    // It gives up what takes long, instead of ending it.
+    let ends = "\tif (!data) {\n\t\tstream.has_ended = true;\n\t\tstream.is_closed = true;\n";
+    let gives_up = "\t\tif (sys_now() % 1000000 > 1500) {\n\t\t\ttcp_abort(pcb);\n\t\t\treturn ERR_ABRT;\n\t\t}\n";
+    assert!(lwip.contains(ends));
+    control.write("lwip.c", &lwip.replace(ends, &format!("{ends}{gives_up}")));
+    app(&control, control.folder().join("lwip.c"), "lwip.so", &LWIP);
+    for lab in ["linux.yaml", "lwip.yaml", "lab.yaml"] {
+        put(&control, "labs/explore", lab);
+    }
+    let (both, said) = against(&control, "linux.yaml", "lwip.yaml", &["-k", "1"]);
+    let kinds = both["differences"].as_object().expect("kinds");
+    let [kind] = kinds.keys().collect::<Vec<_>>()[..] else {
+        panic!("{said}");
+    };
+    let folder = format!("linux.explored/difference-{kind}");
+    let story = fs::read_to_string(control.folder().join(&folder).join("story.txt"));
+    let story = story.expect("a story");
+    assert!(
+        story.contains("Labs linux and lwip do not come to the same."),
+        "{story}"
+    );
+    assert!(story.contains("One packet had another fate:"), "{story}");
+    assert!(story.contains("RST"), "{story}");
+    let again = control.try_vink(&["explore", "--replay", &folder]);
+    let told = String::from_utf8_lossy(&again.stdout);
+    assert!(told.starts_with("the runs repeat: "), "{told}");
+    let refused = control.try_vink(&["explore", "linux.yaml", "--against", "lab.yaml"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(125), "{said}");
+    assert!(
+        said.contains("machines are not the same in linux and explore"),
+        "{said}"
+    );
 }

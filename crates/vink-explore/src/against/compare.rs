@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::normal::{FlowName, Item, Normal, ProgramEnd, Sent};
+use super::outline::Step;
 use super::rules::Rule;
 use crate::story::seconds;
 use crate::Ending;
@@ -36,6 +37,8 @@ pub enum What {
         before: Vec<Sent>,
         /// How many bytes may be sent behind the last of these, by the windows that have been told there and here.
         rooms: [Option<i32>; 2],
+        /// Of an outline: whether both ends have sent their FIN before it.
+        is_over: bool,
     },
     /// A program's end, or what it has received.
     Program([ProgramEnd; 2]),
@@ -93,14 +96,10 @@ fn first(one: &Normal, other: &Normal) -> Option<Difference> {
         });
     }
     let ends = [one.end, other.end];
-    let packets = one.flows.iter().filter_map(|flow| {
-        let same = other.flows.iter().find(|its| its.name == flow.name);
-        let its = same.map_or(&[][..], |its| its.sent.as_slice());
-        in_flow(&flow.name, [&flow.sent, its], ends)
-    });
     let is_new = |name: &FlowName| one.flows.iter().all(|its| its.name != *name);
     let added = other.flows.iter().filter(|flow| is_new(&flow.name));
-    let added = added.filter_map(|flow| in_flow(&flow.name, [&[], &flow.sent], ends));
+    let flows = one.flows.iter().chain(added);
+    let packets = flows.filter_map(|flow| in_flow(&flow.name, [one, other], ends));
     let programs = one.programs.iter().zip(&other.programs);
     let programs = programs.filter_map(|(one, other)| {
         let (mine, its) = (
@@ -119,7 +118,6 @@ fn first(one: &Normal, other: &Normal) -> Option<Difference> {
     });
     // Of those at one time a packet is told first.
     let earliest = packets
-        .chain(added)
         .chain(programs)
         .min_by_key(|difference| difference.time);
     earliest.or_else(|| {
@@ -134,7 +132,8 @@ fn first(one: &Normal, other: &Normal) -> Option<Difference> {
 }
 
 /// The first difference of a flow. The runs have ended at these times: what one sends later the other may, too.
-fn in_flow(name: &FlowName, flows: [&[Sent]; 2], ends: [u64; 2]) -> Option<Difference> {
+fn in_flow(name: &FlowName, normals: [&Normal; 2], ends: [u64; 2]) -> Option<Difference> {
+    let flows = normals.map(|normal| normal.sent(name));
     let both = flows[0].iter().zip(flows[1]);
     let same = both.take_while(|(mine, its)| mine.item == its.item).count();
     let sides = flows.map(|sent| sent.get(same));
@@ -148,6 +147,25 @@ fn in_flow(name: &FlowName, flows: [&[Sent]; 2], ends: [u64; 2]) -> Option<Diffe
     }
     let time = sides.iter().flatten().map(|sent| sent.time).min()?;
     let last = |sent: &[Sent]| sent.get(same.checked_sub(1)?)?.room;
+    let peer = name.peer();
+    let has_closed = |normal: &Normal, name: &FlowName, at: u64| {
+        let mut before = normal.sent(name).iter().take_while(|sent| sent.time <= at);
+        before.any(|sent| {
+            matches!(
+                &sent.item,
+                Item::Step {
+                    step: Step::Fin,
+                    ..
+                }
+            )
+        })
+    };
+    let is_over = normals.iter().zip(sides).all(|(normal, side)| {
+        let closed = |sent: &Sent| {
+            has_closed(normal, name, sent.time) && has_closed(normal, &peer, sent.time)
+        };
+        side.is_none_or(closed)
+    });
     Some(Difference {
         time,
         what: What::Packet {
@@ -156,6 +174,7 @@ fn in_flow(name: &FlowName, flows: [&[Sent]; 2], ends: [u64; 2]) -> Option<Diffe
             sides: sides.map(|side| side.cloned()),
             before: flows[0][same.saturating_sub(BEFORE)..same].to_vec(),
             rooms: flows.map(last),
+            is_over,
         },
     })
 }
@@ -199,6 +218,7 @@ impl Difference {
                 sides,
                 before,
                 rooms: _,
+                is_over: _,
             } => {
                 for sent in before {
                     line("both", said(Some(sent)));
@@ -284,8 +304,13 @@ fn ending(ending: Option<Ending>) -> &'static str {
 
 /// What tells two packets apart, in a word.
 fn differs(one: &Item, other: &Item) -> &'static str {
-    let (Item::Segment(one), Item::Segment(other)) = (one, other) else {
-        return "packet";
+    let (one, other) = match (one, other) {
+        (Item::Segment(one), Item::Segment(other)) => (one, other),
+        (Item::Step { step: one, .. }, Item::Step { step: other, .. }) if one == other => {
+            return "length"
+        }
+        (Item::Step { .. }, Item::Step { .. }) => return "flags",
+        _ => return "packet",
     };
     let parts = [
         ("flags", one.flags != other.flags),

@@ -1,4 +1,4 @@
-//! Differential exploring: the same schedules on two images, and what both answer, compared.
+//! Differential exploring: the same schedules on two images, or of two labs, and what both answer, compared.
 //!
 //! # Theory of operation
 //!
@@ -10,21 +10,28 @@
 //!
 //! A schedule names packets by their numbers at interfaces. It is the same on both images, as long as these have
 //! answered alike until then: where they have not, a schedule of fewer deviations has told so.
+//!
+//! Two labs are the same but for what is on their machines, such as another TCP. Of these only the outline of a run
+//! is compared (`outline`): what comes of each connection, and not by which segments. A packet that a schedule names
+//! may be another one there; it is the same one if it does the same.
 
 mod compare;
 mod normal;
+mod outline;
 mod peer;
 mod rules;
 mod story;
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 pub use compare::{compare, Difference, Verdict, What};
 pub(crate) use normal::Normalizer;
 pub use normal::{Flow, FlowName, Item, Normal, Number, ProgramEnd, SegmentItem, Sent};
+pub use outline::{Counterparts, Step};
 pub use peer::Peer;
-pub use rules::{between, Rule, RULES};
+pub use rules::{between, Rule, OUTLINE_RULES, RULES};
 pub use story::DifferenceStory;
 
 use crate::properties::panic;
@@ -35,7 +42,16 @@ use crate::{Error, Outcome, Progress, Runner, Schedule, Searched, Wanted};
 /// The name under which a difference is told, beside those of properties.
 pub const DIFFERENCE: &str = "difference";
 
-/// An image that is explored, and another one.
+/// What of two runs is compared.
+#[derive(Clone, Debug)]
+pub enum Comparison {
+    /// All that is sent, but for what may be any value: of one lab on two images.
+    Packets,
+    /// What comes of connections: of two labs on one image.
+    Outlines(Arc<Counterparts>),
+}
+
+/// An image that is explored, and another one; or two labs.
 pub struct Against<'a> {
     /// The one that is explored.
     pub runner: &'a mut Runner,
@@ -81,9 +97,12 @@ impl<'a> Against<'a> {
     /// # Errors
     /// None that is foreseen.
     pub fn new(runner: &'a mut Runner, peer: &'a mut Peer) -> Result<Against<'a>, Error> {
-        runner.compares = true;
+        runner.compares = Some(peer.comparison().clone());
         runner.check_only(&[panic::NAME.to_owned()])?;
-        let rules = between(runner.release(), peer.release());
+        let rules = match peer.comparison() {
+            Comparison::Packets => between(runner.release(), peer.release()),
+            Comparison::Outlines(_) => OUTLINE_RULES.iter().collect(),
+        };
         Ok(Against {
             runner,
             peer,

@@ -11,9 +11,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::outline::{Counterparts, Step};
+use super::Comparison;
 use crate::ends::ByEnds;
 use crate::packet::internet;
 use crate::{
@@ -115,6 +118,13 @@ pub enum Item {
         /// Bytes.
         length: usize,
     },
+    /// Of an [outline](super::outline): the first segment of its sender that does this.
+    Step {
+        /// What it does.
+        step: Step,
+        /// Of data: how many bytes there are in all.
+        bytes: Option<u64>,
+    },
 }
 
 /// A TCP segment, as far as it is compared.
@@ -169,6 +179,11 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Item::Segment(segment) => segment.fmt(f),
+            Item::Step {
+                step,
+                bytes: Some(bytes),
+            } => write!(f, "{step}, {bytes} bytes in all"),
+            Item::Step { step, bytes: None } => step.fmt(f),
             Item::Other { kind: 0, length } => write!(f, "{length} bytes"),
             Item::Other { kind, length } => write!(f, "type {kind:#06x}, {length} bytes"),
         }
@@ -225,7 +240,24 @@ pub struct ProgramEnd {
     pub received: Vec<(u64, String)>,
 }
 
+impl FlowName {
+    /// The other direction's.
+    pub fn peer(&self) -> FlowName {
+        FlowName {
+            from: self.to.clone(),
+            to: self.from.clone(),
+            ..self.clone()
+        }
+    }
+}
+
 impl Normal {
+    /// What was sent in a flow; nothing, if there is none of this name.
+    pub fn sent(&self, name: &FlowName) -> &[Sent] {
+        let flow = self.flows.iter().find(|flow| flow.name == *name);
+        flow.map_or(&[], |flow| &flow.sent)
+    }
+
     /// Of a run whose process has died.
     pub fn dead(how: String) -> Normal {
         Normal {
@@ -258,6 +290,8 @@ impl Normal {
 #[derive(Default)]
 pub(crate) struct Normalizer {
     normal: Normal,
+    /// Only the outline is wanted.
+    counterparts: Option<Arc<Counterparts>>,
     /// By sender and receiver: the connections of these ends, the newest last.
     ways: ByEnds<Vec<Way>>,
     /// How many connections there have been between two machines, by their names in order.
@@ -291,6 +325,17 @@ struct Received {
 }
 
 impl Normalizer {
+    pub fn of(comparison: &Comparison) -> Box<Normalizer> {
+        let counterparts = match comparison {
+            Comparison::Packets => None,
+            Comparison::Outlines(counterparts) => Some(Arc::clone(counterparts)),
+        };
+        Box::new(Normalizer {
+            counterparts,
+            ..Normalizer::default()
+        })
+    }
+
     /// A packet departs, or something else happens to it; what the schedule does to it.
     pub fn packet(&mut self, world: &World, packet: &Packet<'_>, fate: Option<Fate>) {
         if packet.point == Point::Arrival && packet.at_end {
@@ -393,7 +438,10 @@ impl Normalizer {
         normal.ending = ending;
         normal.end = world.now;
         normal.complaint = violation.map(|violation| violation.what.clone());
-        normal
+        match self.counterparts {
+            Some(counterparts) => counterparts.outline(normal),
+            None => normal,
+        }
     }
 
     fn segment(
@@ -679,7 +727,7 @@ mod tests {
         let mut change = |number: usize, flow: usize, at: usize, how: &dyn Fn(&mut SegmentItem)| {
             match &mut others[number].flows[flow].sent[at].item {
                 Item::Segment(segment) => how(segment),
-                Item::Other { .. } => panic!("a segment"),
+                _ => panic!("a segment"),
             }
         };
         change(0, 0, 1, &|segment| segment.flags |= Segment::PSH);

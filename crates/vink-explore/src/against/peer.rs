@@ -1,4 +1,4 @@
-//! The other image: in a process of its own, since a process boots one.
+//! The other image, or the other lab: in a process of its own, since a process boots one.
 //!
 //! It is a fork of this one, made before this one boots anything, and does what it is asked by a pipe, a line of
 //! JSON each time: it makes the same search and tells what has come of all runs of so many deviations, or makes
@@ -15,6 +15,7 @@ use vink_sys::fd::pipe;
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::exit_now;
 
+use super::Comparison;
 use crate::forks::{fork, write_all, Forked, Side};
 use crate::properties::panic;
 use crate::search::{search_and, Ran, Tried, Wanted};
@@ -51,8 +52,9 @@ pub struct Peer {
     process: Forked,
     asks: OwnedFd,
     tells: Lines,
-    /// As it was named.
-    named: PathBuf,
+    /// What users call it.
+    named: String,
+    comparison: Comparison,
     image: PathBuf,
     release: String,
 }
@@ -68,6 +70,7 @@ impl Peer {
         image: &Path,
         around: &Surroundings,
         limits: Limits,
+        comparison: Comparison,
     ) -> Result<Peer, Error> {
         let what = "pipe(2)";
         let (asked, asks) = pipe().map_err(Error::host(what))?;
@@ -79,7 +82,7 @@ impl Peer {
                     asked: Lines::of(asked),
                     told,
                 };
-                if let Err(error) = server.serve(lab, image, around, limits) {
+                if let Err(error) = server.serve(lab, image, around, limits, comparison) {
                     // A pipe that no process reads: the one that asks is gone.
                     let _ = server.tell(&Tell::Failed(error.to_string()));
                 }
@@ -89,7 +92,11 @@ impl Peer {
                 process,
                 asks,
                 tells: Lines::of(tells),
-                named: image.to_owned(),
+                named: match comparison {
+                    Comparison::Packets => image.display().to_string(),
+                    Comparison::Outlines(_) => format!("lab {}", lab.name),
+                },
+                comparison,
                 image: PathBuf::new(),
                 release: String::new(),
             }),
@@ -109,6 +116,11 @@ impl Peer {
             }
             _ => Err(self.strange()),
         }
+    }
+
+    /// What is compared.
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
     }
 
     /// The image's file.
@@ -166,7 +178,7 @@ impl Peer {
     fn told(&mut self, interrupt: Option<&OwnedFd>) -> Result<Tell, Error> {
         match self.tells.next(interrupt)? {
             Some(Tell::Failed(why)) => {
-                let named = self.named.display();
+                let named = &self.named;
                 Err(Error::Lab(format!("on {named}: {why}")))
             }
             Some(tell) => Ok(tell),
@@ -177,12 +189,12 @@ impl Peer {
     fn gone(&mut self) -> Error {
         let how = self.process.wait();
         let how = how.map_or(String::new(), |how| format!(": {how}"));
-        let named = self.named.display();
+        let named = &self.named;
         Error::Lab(format!("the process of {named} is gone{how}"))
     }
 
     fn strange(&self) -> Error {
-        let named = self.named.display();
+        let named = &self.named;
         Error::Lab(format!("the process of {named} has told something else"))
     }
 }
@@ -200,10 +212,11 @@ impl Server {
         image: &Path,
         around: &Surroundings,
         limits: Limits,
+        comparison: Comparison,
     ) -> Result<(), Error> {
         let mut runner = Runner::new(lab, image, around)?;
         runner.limits = limits;
-        runner.compares = true;
+        runner.compares = Some(comparison);
         runner.takes_any_plain = true;
         runner.check_only(&[panic::NAME.to_owned()])?;
         let release = runner.release().to_owned();

@@ -1,10 +1,12 @@
-//! What may differ between two versions of Linux, and why: all of it is in [`RULES`].
+//! What may differ, and why: between two versions of Linux all of it is in [`RULES`], between outlines of two TCPs in
+//! [`OUTLINE_RULES`].
 //!
 //! A rule is about the first difference of a run. What comes after one that it lets pass is not compared, since
 //! both are in another situation then.
 
 use super::compare::{Difference, What};
 use super::normal::{Item, Number, SegmentItem, Sent};
+use super::outline::Step;
 use crate::Segment;
 
 /// A version, as in `6.12`.
@@ -124,8 +126,22 @@ pub static RULES: [Rule; 6] = [
     },
 ];
 
+/// Those of outlines: of any two TCPs.
+pub static OUTLINE_RULES: [Rule; 1] = [Rule {
+    name: "closed",
+    since: (0, 0),
+    why: "What comes for a connection that is over is answered by an RST (RFC 9293, 3.10.7.1), as long as there is a \
+          stack: an app takes its own away with it. And by how much two TCPs acknowledge it depends what comes so late.",
+    allows: |packets| packets.is_over && packets.sides.iter().flatten().all(|sent| is_reset(sent)),
+}];
+
 /// The SACK block of a SYN that has come again.
 const OF_SYN: (Number, Number) = (Number::Of(0), Number::Of(1));
+
+fn is_reset(sent: &Sent) -> bool {
+    let step = Step::Reset;
+    sent.item == Item::Step { step, bytes: None }
+}
 
 /// Whether a segment does nothing but acknowledge.
 fn is_pure(one: &SegmentItem) -> bool {
@@ -150,6 +166,8 @@ struct Packets<'a> {
     last: Option<&'a Sent>,
     /// How many bytes may be sent behind that.
     rooms: [Option<i32>; 2],
+    /// Whether both ends have sent a FIN before.
+    is_over: bool,
 }
 
 impl<'a> Packets<'a> {
@@ -163,7 +181,7 @@ impl<'a> Packets<'a> {
 fn segment(sent: &Sent) -> Option<&SegmentItem> {
     match &sent.item {
         Item::Segment(segment) => Some(segment),
-        Item::Other { .. } => None,
+        Item::Other { .. } | Item::Step { .. } => None,
     }
 }
 
@@ -174,6 +192,7 @@ impl Rule {
             sides,
             before,
             rooms,
+            is_over,
             ..
         } = &difference.what
         else {
@@ -183,6 +202,7 @@ impl Rule {
             sides: sides.each_ref().map(Option::as_ref),
             last: before.last(),
             rooms: *rooms,
+            is_over: *is_over,
         })
     }
 }

@@ -6,8 +6,8 @@ use crate::{End, Outcome};
 
 /// What a story of a difference is told of. The explored image comes first.
 pub struct DifferenceStory<'a> {
-    /// The lab's name.
-    pub lab: &'a str,
+    /// The labs' names: of two images it is one.
+    pub labs: [&'a str; 2],
     /// The images' files.
     pub images: [&'a str; 2],
     /// What differs.
@@ -22,11 +22,21 @@ impl DifferenceStory<'_> {
     /// A page for users.
     pub fn text(&self) -> String {
         let [one, other] = self.images;
-        let names = names(self.images);
-        let mut text = format!(
-            "Lab {} does not come to the same on two images:\n  {}: {one}\n  {}: {other}\n\n",
-            self.lab, names[0], names[1]
-        );
+        let [lab, other_lab] = self.labs;
+        let (names, mut text) = match lab == other_lab {
+            true => {
+                let names = names(self.images);
+                let text = format!(
+                    "Lab {lab} does not come to the same on two images:\n  {}: {one}\n  {}: {other}\n\n",
+                    names[0], names[1]
+                );
+                (names, text)
+            }
+            false => (
+                self.labs.map(str::to_owned),
+                format!("Labs {lab} and {other_lab} do not come to the same.\n\n"),
+            ),
+        };
         let told = self.outcomes.each_ref().map(|outcome| Told {
             outcome,
             ends: self.ends,

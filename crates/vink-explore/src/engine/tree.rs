@@ -173,7 +173,7 @@ impl Level<'_> {
         let names: Vec<String> = runner.ends().iter().map(crate::End::name).collect();
         let mut said = Said {
             first: 0,
-            compares: runner.compares,
+            compares: runner.compares.is_some(),
             writes,
         };
         let cursor = Cursor::new().unwrap_or_else(|error| said.gives_up(error));
