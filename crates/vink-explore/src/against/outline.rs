@@ -250,7 +250,7 @@ mod tests {
         };
         let mut sent = vec![segment(Segment::SYN, 0, 0)];
         let starts = (0..3000).step_by(length);
-        sent.extend(starts.map(|start| segment(ACK, 1 + start as i32, length)));
+        sent.extend(starts.map(|start| segment(ACK, 1 + start, length)));
         // The last one has come again, with the end.
         sent.push(segment(ACK | Segment::FIN, 3001 - length as i32, length));
         let name = FlowName {
