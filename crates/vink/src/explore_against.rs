@@ -102,7 +102,8 @@ fn write(
     let [image, other_image] = images.map(|image| image.display().to_string());
     let ends = against.runner.ends();
     let story = DifferenceStory {
-        labs: [&lab.name, &other.lab.name],
+        lab: &lab.name,
+        other_lab: (!other.is_of(lab)).then_some(other.lab.name.as_str()),
         images: [&image, &other_image],
         difference: &difference,
         outcomes: &outcomes,
@@ -205,8 +206,8 @@ pub(crate) fn replay(
     Ok(ExitCode::FAILURE)
 }
 
-/// A sentence about both searches: of what, in the singular and the plural.
-fn summary(compared: &Compared, [one, many]: [&str; 2]) -> String {
+/// A sentence about both searches; how it says that runs are of one side alone, and of both.
+fn summary(compared: &Compared, [one, both]: [&str; 2]) -> String {
     let searched = &compared.searched;
     let seconds = searched.time.as_secs_f64();
     let complete = match searched.complete {
@@ -215,7 +216,7 @@ fn summary(compared: &Compared, [one, many]: [&str; 2]) -> String {
         Some(many) => format!("all schedules of up to {many} deviations"),
     };
     let mut text = format!(
-        "{} runs {many} in {seconds:.1} s, among them {complete}",
+        "{} runs {both} in {seconds:.1} s, among them {complete}",
         compared.schedules
     );
     let different: u64 = compared.differences.values().map(|its| its.runs).sum();

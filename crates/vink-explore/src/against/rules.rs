@@ -20,7 +20,7 @@ const FULL: i32 = 1460;
 pub struct Rule {
     /// Its name, in a word.
     pub name: &'static str,
-    /// It differs between versions before this one, and this one and later ones.
+    /// It differs between versions before this one, and this one and later ones. Of two TCPs it says nothing.
     pub since: Version,
     /// What the newer version does.
     pub why: &'static str,

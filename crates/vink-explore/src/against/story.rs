@@ -6,8 +6,10 @@ use crate::{End, Outcome};
 
 /// What a story of a difference is told of. The explored image comes first.
 pub struct DifferenceStory<'a> {
-    /// The labs' names: of two images it is one.
-    pub labs: [&'a str; 2],
+    /// The lab's name.
+    pub lab: &'a str,
+    /// The other lab's, if there are two.
+    pub other_lab: Option<&'a str>,
     /// The images' files.
     pub images: [&'a str; 2],
     /// What differs.
@@ -22,9 +24,9 @@ impl DifferenceStory<'_> {
     /// A page for users.
     pub fn text(&self) -> String {
         let [one, other] = self.images;
-        let [lab, other_lab] = self.labs;
-        let (names, mut text) = match lab == other_lab {
-            true => {
+        let lab = self.lab;
+        let (names, mut text) = match self.other_lab {
+            None => {
                 let names = names(self.images);
                 let text = format!(
                     "Lab {lab} does not come to the same on two images:\n  {}: {one}\n  {}: {other}\n\n",
@@ -32,8 +34,8 @@ impl DifferenceStory<'_> {
                 );
                 (names, text)
             }
-            false => (
-                self.labs.map(str::to_owned),
+            Some(other_lab) => (
+                names([lab, other_lab]),
                 format!("Labs {lab} and {other_lab} do not come to the same.\n\n"),
             ),
         };
