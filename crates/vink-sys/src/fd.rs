@@ -249,6 +249,14 @@ pub fn set_blocking(fd: impl AsFd, blocking: bool) -> io::Result<()> {
     set_flags(fd, flags)
 }
 
+/// For how many bytes a pipe has room.
+///
+/// # Errors
+/// As of `F_GETPIPE_SZ`, fcntl(2): it is none.
+pub fn pipe_size(fd: impl AsFd) -> io::Result<usize> {
+    Ok(rustix::pipe::fcntl_getpipe_size(fd)?)
+}
+
 /// Gives a pipe room for so many bytes.
 ///
 /// # Errors

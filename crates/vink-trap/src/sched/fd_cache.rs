@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use vink_kernel::Numbered;
-use vink_sys::epoll;
+use vink_sys::{epoll, fd};
 use vink_syscalls::{kind, Kind};
 
 use super::call_budget::LastPoll;
@@ -187,6 +187,9 @@ impl HostFds {
             libc::S_IFCHR => matches!(libc::major(device), 4 | 5 | 136..=143),
             _ => true,
         };
+        if kind == libc::S_IFIFO {
+            give_usual_room(&copy);
+        }
         let cached = CachedFd {
             number: number as u32,
             copy: waits.then(|| Rc::new(copy)),
@@ -213,5 +216,18 @@ impl HostFds {
             }
         }
         polled
+    }
+}
+
+/// What a pipe has room for (pipe(7)), and what one that is made beside very many others has:
+/// the host goes by the pages in all pipes of a user (`pipe-user-pages-soft`), bytes.
+const PIPE_SIZE: usize = 65536;
+const LEAST_PIPE_SIZE: usize = 8192;
+
+/// How much a program can write before another one reads is not to depend on the host's other
+/// pipes. An ordinary user's worker may not change that.
+fn give_usual_room(pipe: &OwnedFd) {
+    if fd::pipe_size(pipe).is_ok_and(|size| size == LEAST_PIPE_SIZE) {
+        let _ = fd::set_pipe_size(pipe, PIPE_SIZE);
     }
 }

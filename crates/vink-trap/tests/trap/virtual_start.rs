@@ -162,7 +162,7 @@ fn times_of_files() {
             stat -c '%n %y' a . ../{1}/a; cat a; sleep 10; echo b >> a; ln -s {0}/a link
             stat -c '%n %y' a link; stat -L -c '%n %y' link; ls --full-time -l | cut -d' ' -f6-
             touch -d 2001-01-01 old; stat -c '%n %x %y' old /etc/passwd; stat -c '%n %y' - < a
-            python3 -c 'import os; print(os.stat(0), os.fstat(0).st_mtime)' < a | grep -o ' .*_time.*'
+            /usr/bin/python3 -c 'import os; print(os.stat(0), os.fstat(0).st_mtime)' < a | grep -o ' .*_time.*'
             find . -newer old | sort; cd /; rm -r {0}",
             folder.display(),
             folder.file_name().unwrap().to_str().unwrap()

@@ -1,6 +1,8 @@
 //! Programs in virtual time.
 
 use std::cell::RefCell;
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use vink_kernel::Clock;
@@ -224,6 +226,42 @@ print(subprocess.run([\"sleep\", \"7\"]).returncode, time.monotonic())'";
     let once = calls_of(script, None);
     assert!(once.0.ends_with("0 69.0\n"), "{}", once.0);
     assert_eq!(once, calls_of(script, None));
+}
+
+/// A process that has so many pipes as long as its standard input is open.
+const PIPES: &str = "import os, sys
+pipes = [os.pipe() for _ in range(480)]
+print(len(pipes), flush=True)
+sys.stdin.read()";
+
+/// The host gives a user who has more than 1,024 pipes less room in new ones (pipe(7)).
+#[test]
+fn the_room_in_a_pipe_is_not_the_hosts() {
+    let script = "yes | head -c 100000 | { sleep 1; wc -c; }";
+    let once = calls_of(script, None);
+    let mut others: Vec<_> = (0..3)
+        .map(|_| {
+            let mut python = Command::new("/usr/bin/python3");
+            let python = python.args(["-c", PIPES]);
+            let python = python.stdin(Stdio::piped()).stdout(Stdio::piped());
+            python.spawn().expect("python3")
+        })
+        .collect();
+    for other in &mut others {
+        let mut said = [0; 4];
+        let output = other.stdout.as_mut().expect("piped");
+        output.read_exact(&mut said).expect("its pipes");
+    }
+    let again = calls_of(script, None);
+    for mut other in others {
+        drop(other.stdin.take());
+        assert!(other.wait().expect("its end").success());
+    }
+    assert_eq!(once.0, again.0);
+    // Only the host's root may give a pipe more.
+    if vink_sys::process::geteuid() == 0 {
+        assert_eq!(once, again);
+    }
 }
 
 #[test]
