@@ -234,7 +234,7 @@ pipes = [os.pipe() for _ in range(480)]
 print(len(pipes), flush=True)
 sys.stdin.read()";
 
-/// The host gives a user who has more than 1,024 pipes less room in new ones (pipe(7)).
+/// Above 1,024 pipes of one user a new pipe of the host has less room (pipe(7)).
 #[test]
 fn the_room_in_a_pipe_is_not_the_hosts() {
     let script = "yes | head -c 100000 | { sleep 1; wc -c; }";
