@@ -150,15 +150,7 @@ fn in_flow(name: &FlowName, normals: [&Normal; 2], ends: [u64; 2]) -> Option<Dif
     let peer = name.peer();
     let has_closed = |normal: &Normal, name: &FlowName, at: u64| {
         let mut before = normal.sent(name).iter().take_while(|sent| sent.time <= at);
-        before.any(|sent| {
-            matches!(
-                &sent.item,
-                Item::Step {
-                    step: Step::Fin,
-                    ..
-                }
-            )
-        })
+        before.any(|sent| sent.item.does(Step::Fin))
     };
     let is_over = normals.iter().zip(sides).all(|(normal, side)| {
         let closed = |sent: &Sent| {

@@ -175,6 +175,13 @@ impl fmt::Display for Number {
     }
 }
 
+impl Item {
+    /// Whether it is this step of an outline.
+    pub(super) fn does(&self, wanted: Step) -> bool {
+        matches!(self, Item::Step { step, .. } if *step == wanted)
+    }
+}
+
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -31,8 +31,7 @@ impl Counterparts {
     /// [`Error::Lab`]: a machine, a program, an interface or a wire is in only one of both.
     pub fn of(lab: &Lab, other: &Lab) -> Result<Counterparts, Error> {
         let differs = |what: String| {
-            let names = [&lab.name, &other.name];
-            let [one, other] = names;
+            let [one, other] = [&lab.name, &other.name];
             Err(Error::Lab(format!(
                 "{what} not the same in {one} and {other}: schedules name packets by machine and interface, so give \
                  labs that differ in what runs on machines"

@@ -132,16 +132,11 @@ pub static OUTLINE_RULES: [Rule; 1] = [Rule {
     since: (0, 0),
     why: "What comes for a connection that is over is answered by an RST (RFC 9293, 3.10.7.1), as long as there is a \
           stack: an app takes its own away with it. And by how much two TCPs acknowledge it depends what comes so late.",
-    allows: |packets| packets.is_over && packets.sides.iter().flatten().all(|sent| is_reset(sent)),
+    allows: |packets| packets.is_over && packets.sides.iter().flatten().all(|sent| sent.item.does(Step::Reset)),
 }];
 
 /// The SACK block of a SYN that has come again.
 const OF_SYN: (Number, Number) = (Number::Of(0), Number::Of(1));
-
-fn is_reset(sent: &Sent) -> bool {
-    let step = Step::Reset;
-    sent.item == Item::Step { step, bytes: None }
-}
 
 /// Whether a segment does nothing but acknowledge.
 fn is_pure(one: &SegmentItem) -> bool {
