@@ -14,12 +14,12 @@ use crate::socket::{events, open};
 use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
-    Feed, Filter, FilterRules, Interface, KeptTerminal, LabApi, LabStatus, LabSummary, Log,
-    Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
-    NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire, OpenRun, OpenSession,
-    OpenedRun, OutputQuery, PacketPath, Packets, Pod, Program, ProgramInput, PutLab, Relay, Report,
-    Restarted, Revoked, Rollback, RunClock, RunSummary, RuntimeDir, SampleQuery, SavedViews,
-    SendSignal, Series, Statistics, Terminal, Ticket, Version, Wire,
+    ExploredSummary, Feed, Filter, FilterRules, Interface, KeptTerminal, LabApi, LabStatus,
+    LabSummary, Log, Machine, MachineSummary, NewBreakpoint, NewCapture, NewExplored, NewFilter,
+    NewInterface, NewMachine, NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire,
+    OpenRun, OpenSession, OpenedRun, OutputQuery, PacketPath, Packets, Pod, Program, ProgramInput,
+    PutLab, Relay, Report, Restarted, Revoked, Rollback, RunClock, RunSummary, RuntimeDir,
+    SampleQuery, SavedViews, SendSignal, Series, Statistics, Terminal, Ticket, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -107,6 +107,12 @@ impl Client {
     pub async fn open_run(&self, run: &str, open: &OpenRun) -> Result<OpenedRun, Error> {
         let path = format!("/v1/runs/{}/open", segment(run));
         self.ask(Method::POST, path, Some(open)).await
+    }
+
+    /// Lists what `vink explore` has written at a path.
+    pub async fn add_explored(&self, new: &NewExplored) -> Result<Vec<ExploredSummary>, Error> {
+        self.ask(Method::POST, "/v1/explored".to_owned(), Some(new))
+            .await
     }
 
     /// Takes a lab down, one that is being made too.

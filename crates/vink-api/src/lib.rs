@@ -11,6 +11,7 @@ mod client;
 mod clock;
 mod error;
 mod event;
+mod explored;
 mod feed;
 mod file;
 mod filter;
@@ -44,6 +45,11 @@ pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
+pub use explored::{
+    ChoicesQuery, Explored, ExploredCapture, ExploredChoice, ExploredDeviation, ExploredEnd,
+    ExploredEvent, ExploredLab, ExploredProgram, ExploredQuery, ExploredQuestion, ExploredRun,
+    ExploredSummary, ExploredViolation, NewExplored, OpenExplored, OpenedExplored,
+};
 pub use feed::{FeedDetail, FeedOverview, FeedSubscription, FromViewer, ToViewer};
 pub use file::{
     CheckSpec, CheckedSpec, FormatSpec, FormattedSpec, Mistake, ReadyLab, ReadyLabFile,

@@ -10,6 +10,7 @@ mod auth;
 mod daemon;
 mod direct;
 mod engine;
+mod explored;
 mod host;
 mod http_error;
 mod page;

@@ -11,16 +11,18 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, CapturedQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire,
-    CheckSpec, CheckedSpec, DifferenceQuery, EventFilter, FlightsQuery, FormatSpec, FormattedSpec,
-    FromClient, FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter,
-    NewInterface, NewMachine, NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire,
-    NextEventQuery, OpenRun, OutputQuery, PacketVerdict, ProgramInput, PutLab, Report, Restarted,
-    Role, Rollback, RowsQuery, RunClock, RunEventsQuery, RunPacketsQuery, RunStateQuery,
-    SampleQuery, SendSignal, Session, Statistics, StatisticsQuery, TimelineQuery, ToViewer,
-    UseTicket, Version,
+    CheckSpec, CheckedSpec, ChoicesQuery, DifferenceQuery, EventFilter, ExploredCapture,
+    ExploredChoice, ExploredQuery, ExploredQuestion, ExploredRun, FlightsQuery, FormatSpec,
+    FormattedSpec, FromClient, FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint,
+    NewCapture, NewExplored, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewRelay,
+    NewRun, NewSeries, NewTicket, NewWire, NextEventQuery, OpenExplored, OpenRun, OutputQuery,
+    PacketVerdict, ProgramInput, PutLab, Report, Restarted, Role, Rollback, RowsQuery, RunClock,
+    RunEventsQuery, RunPacketsQuery, RunStateQuery, SampleQuery, SendSignal, Session, Statistics,
+    StatisticsQuery, TimelineQuery, ToViewer, UseTicket, Version,
 };
 
-use crate::engine::{CheckLab, Giver, Lab, Labs, Requester, PIECE};
+use crate::engine::{detail, CheckLab, Giver, Lab, Labs, Requester, PIECE};
+use crate::explored::ExploredLab;
 use crate::http_error::HttpError;
 use crate::routes::{Call, RouteTable};
 use crate::runs::{reading, reading_while_waited, Recording};
@@ -62,6 +64,10 @@ impl Inner {
         self.labs.runs.get(call.name("run"))
     }
 
+    fn explored<Q, B>(&self, call: &Call<Q, B>) -> Result<Arc<ExploredLab>, HttpError> {
+        self.labs.explored.get(call.name("explored"))
+    }
+
     fn program<Q, B>(&self, call: &Call<Q, B>) -> Result<(Arc<Lab>, u64), HttpError> {
         let lab = self.lab(call)?;
         let id = lab.state().program(call.name("program"))?;
@@ -81,6 +87,7 @@ pub(crate) fn router(app: App) -> Router {
     programs(&mut table);
     observation(&mut table);
     runs(&mut table);
+    explored(&mut table);
     table.finish(app).layer(DefaultBodyLimit::max(LARGEST))
 }
 
@@ -1049,6 +1056,79 @@ fn runs(table: &mut RouteTable) {
         |app, call: Call<(), OpenRun>| async move {
             let run = app.run(&call)?;
             app.labs.open_run(run, call.body).await
+        },
+    );
+}
+
+fn explored(table: &mut RouteTable) {
+    table.route(
+        "get",
+        "/v1/explored",
+        "What vink explore has found, as far as it was listed",
+        |app, _: Call| async move { Ok(app.labs.explored.all()) },
+    );
+    table.route(
+        "post",
+        "/v1/explored",
+        "Lists what vink explore has written at a path, for all sessions",
+        |app, call: Call<(), NewExplored>| async move {
+            app.labs.explored.add(&call.body, &app.executable).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/explored/{explored}",
+        "What was explored and found",
+        |app, call: Call| async move { Ok(app.explored(&call)?.about.clone()) },
+    );
+    table.route(
+        "get",
+        "/v1/explored/{explored}/run",
+        "The run with a schedule, which is made for this request: what happens in it, and what it breaks",
+        |app, call: Call<ExploredQuery>| async move {
+            let schedule = call.query.schedule.clone().unwrap_or_default();
+            let question = ExploredQuestion::Run(schedule);
+            app.explored(&call)?.ask::<ExploredRun>(&question).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/explored/{explored}/choices",
+        "What comes of a run if one more of its packets has each of the fates: runs that are made for this request",
+        |app, call: Call<ChoicesQuery>| async move {
+            let question = ExploredQuestion::Choices(call.query.clone());
+            app.explored(&call)?
+                .ask::<Vec<ExploredChoice>>(&question)
+                .await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/explored/{explored}/packets/{packet}",
+        "A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are installed",
+        |app, call: Call<ExploredQuery>| async move {
+            let name = call.name("packet");
+            let number: u64 = name
+                .parse()
+                .map_err(|_| HttpError::no("packet", name, [], "in the run"))?;
+            let schedule = call.query.schedule.clone().unwrap_or_default();
+            let question = ExploredQuestion::Packet(schedule, number);
+            let found: ExploredCapture = app.explored(&call)?.ask(&question).await?;
+            let ExploredCapture {
+                packet,
+                bytes,
+                file,
+            } = found;
+            Ok(detail(&app.executable, packet, &bytes, (file, number)).await)
+        },
+    );
+    table.route(
+        "post",
+        "/v1/explored/{explored}/open",
+        "Makes a lab in which packets have the fates of a schedule, as it is at a moment; answers when it is there",
+        |app, call: Call<(), OpenExplored>| async move {
+            let explored = app.explored(&call)?;
+            app.labs.open_explored(explored, call.body).await
         },
     );
 }

@@ -1,6 +1,7 @@
 //! Schedules: what becomes of which packet. What a schedule does not name passes as ever.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,17 @@ pub enum Fate {
 impl Fate {
     /// Those that are searched. The gravest first.
     pub const ALL: [Fate; 4] = [Fate::Drop, Fate::Late, Fate::Behind, Fate::Duplicate];
+
+    /// Its name, as manifests have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Drop => "drop",
+            Fate::Duplicate => "duplicate",
+            Fate::Behind => "behind",
+            Fate::Late => "late",
+            Fate::Delay(_) => "delay",
+        }
+    }
 
     /// Those that do less to a packet, the least first.
     pub fn weaker(self) -> &'static [Fate] {
@@ -72,5 +84,74 @@ impl fmt::Display for Deviation {
     }
 }
 
+impl Deviation {
+    /// As a word list: `alice:eth0 1 behind`, which [`Deviation::from_str`] reads.
+    pub fn words(&self) -> String {
+        let Deviation { from, packet, fate } = self;
+        match fate {
+            Fate::Delay(ns) => format!("{from} {packet} delay={ns}"),
+            fate => format!("{from} {packet} {}", fate.word()),
+        }
+    }
+}
+
+impl FromStr for Deviation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Deviation, String> {
+        let mistake =
+            || format!("{text:?} is no packet with another fate: \"alice:eth0 1 drop\" is one");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [from, packet, fate] = words[..] else {
+            return Err(mistake());
+        };
+        let packet = packet.parse().ok().filter(|number| *number > 0);
+        let fate = match fate.strip_prefix("delay=") {
+            Some(ns) => ns.parse().ok().map(Fate::Delay),
+            None => Fate::ALL.into_iter().find(|known| known.word() == fate),
+        };
+        match (from.contains(':'), packet, fate) {
+            (true, Some(packet), Some(fate)) => Ok(Deviation {
+                from: from.to_owned(),
+                packet,
+                fate,
+            }),
+            _ => Err(mistake()),
+        }
+    }
+}
+
 /// All deviations of a run. The empty one is the run without faults.
 pub type Schedule = Vec<Deviation>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        let all = Fate::ALL.into_iter().chain([Fate::Delay(1_500)]);
+        for (packet, fate) in (1..).zip(all) {
+            let from = "alice:eth0".to_owned();
+            let one = Deviation { from, packet, fate };
+            assert_eq!(one.words().parse(), Ok(one));
+        }
+        for text in [
+            "",
+            "alice:eth0 1",
+            "alice 1 drop",
+            "a:b 0 drop",
+            "a:b -1 drop",
+            "a:b 1 lost",
+            "a:b 1 delay=",
+            "a:b 1 delay",
+            "a:b 1 drop late",
+        ] {
+            let mistake = Deviation::from_str(text).unwrap_err();
+            assert!(
+                mistake.starts_with(&format!("{text:?} is no packet")),
+                "{mistake}"
+            );
+        }
+    }
+}

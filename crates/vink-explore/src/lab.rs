@@ -13,8 +13,8 @@ use vink_lab::worker::{seed, sysctl_path, wire_settings};
 use vink_lab::{field, report_of, Machine, NetworkConfig, Numbered, Snapshot, StaticRoute};
 use vink_pcb::{Connection, Field, Layout, Process};
 use vink_spec::{
-    derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Quantity, Ready, Source, Term,
-    Time, Virtual,
+    app_words, derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Quantity, Ready, Source,
+    Term, Time, Virtual,
 };
 
 use crate::stack::Stack;
@@ -23,8 +23,8 @@ use crate::{End, Ended, Error, Program, World};
 
 /// The kernel's memory if the lab says nothing. Little: what is not there need not be copied.
 const MEMORY: u64 = 64 << 20;
-/// When the first programs are started, ns.
-const BEGIN: u64 = 1_000_000_000;
+/// When the first programs are started, ns: 0 on the clock of a lab that a control process makes.
+pub const BEGIN: u64 = 1_000_000_000;
 /// The seed of a lab that has none.
 pub const SEED: u64 = 1;
 
@@ -185,7 +185,7 @@ impl Booted {
         let starts = starts(lab, &machines, &mut world, around)?;
         for start in starts.iter().filter(|start| start.recipe.is_none()) {
             let program = &world.programs[start.program];
-            let loaded = Apps::keep_loaded(&program.words);
+            let loaded = Apps::keep_loaded(&app_words(&program.words, &around.folder));
             loaded.map_err(|error| cannot_start(program, &error.into()))?;
         }
         let machines = machines.into_values().collect();
@@ -252,8 +252,8 @@ impl Booted {
                 let started = self.trapped.start(worker, start.machine, place, recipe);
                 started.map_err(failed)?;
             } else {
-                let words = &world.programs[place].words;
-                let app = self.apps.start(self.stack.kernel(), start.machine, words);
+                let words = app_words(&world.programs[place].words, &self.around.folder);
+                let app = self.apps.start(self.stack.kernel(), start.machine, &words);
                 let app = app.map_err(|error| failed(error.into()))?;
                 world.apps.insert(app, place);
                 start.app = Some(app);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vink_spec::{inside, Breakpoint, Command, FileSpec, Lab, Span};
+use vink_spec::{app_words, inside, Breakpoint, Command, FileSpec, Lab, Span};
 
 use crate::lab::SEED;
 use crate::{Deviation, Fate, Schedule, SEARCHED};
@@ -28,6 +28,10 @@ pub fn with_breakpoints(lab: &Lab, schedule: &Schedule, image: Option<&str>, fol
                 let there = format!("--chdir={}", dir.display());
                 let words = ["env".to_owned(), there].into_iter();
                 program.command = Some(Command::List(words.chain(command.words()).collect()));
+            }
+            if let Some(app) = &mut program.app {
+                let words: Vec<String> = app.split_whitespace().map(str::to_owned).collect();
+                *app = app_words(&words, folder).join(" ");
             }
         }
         if image.is_some() {
@@ -79,12 +83,24 @@ mod tests {
                 fate,
             })
             .collect();
-        let lab = with_breakpoints(
-            &Lab::default(),
-            &schedule,
-            Some("/image.so"),
-            Path::new("/"),
-        );
+        let app = |app: &str| vink_spec::ProgramSpec {
+            app: Some(app.to_owned()),
+            ..vink_spec::ProgramSpec::default()
+        };
+        let machine = vink_spec::MachineSpec {
+            programs: [("own", app("so:./own.so 1")), ("sink", app("sink"))]
+                .map(|(name, program)| (name.to_owned(), program))
+                .into(),
+            ..vink_spec::MachineSpec::default()
+        };
+        let lab = Lab {
+            machines: [("a".to_owned(), machine)].into(),
+            ..Lab::default()
+        };
+        let lab = with_breakpoints(&lab, &schedule, Some("/image.so"), Path::new("/labs"));
+        let programs = lab.machines["a"].programs.values();
+        let apps: Vec<_> = programs.filter_map(|one| one.app.as_deref()).collect();
+        assert_eq!(apps, ["so:/labs/./own.so 1", "sink"]);
         let told: Vec<String> = lab.breakpoints.values().map(ToString::to_string).collect();
         let filter = "a:eth0 filter 'tcp or udp or sctp'";
         assert_eq!(

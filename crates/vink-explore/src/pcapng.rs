@@ -1,6 +1,5 @@
 //! A recorded run as pcapng, for Wireshark: what was done to a packet is its comment.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -45,13 +44,7 @@ fn write(recording: &Recording, ends: &[End]) -> PcapResult<Vec<u8>> {
         writer.write_block(&block.into_block())?;
     }
     for packet in &recording.packets {
-        let mut frame = Cow::Borrowed(packet.frame.as_slice());
-        if packet.headless {
-            let version = frame.first().map_or(0, |byte| byte >> 4);
-            let kind: [u8; 2] = if version == 6 { [0x86, 0xdd] } else { [8, 0] };
-            let header = [[0; 12].as_slice(), &kind].concat();
-            frame = Cow::Owned([header, frame.into_owned()].concat());
-        }
+        let frame = packet.with_header();
         let mut options = vec![EnhancedPacketOption::Flags(match packet.point {
             Point::Arrival => INBOUND,
             Point::Departure | Point::Loss => OUTBOUND,

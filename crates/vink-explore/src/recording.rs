@@ -1,5 +1,7 @@
 //! All that has happened in a run: packets and calls, in their order, with a digest.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use vink_kernel::PacketKind;
 
@@ -57,6 +59,19 @@ pub struct RecordedCall {
     pub moves: Moves,
     /// The BLAKE3 of the data that it has moved.
     pub data: String,
+}
+
+impl RecordedPacket {
+    /// The frame; one without an Ethernet header gets one, with the addresses 0.
+    pub fn with_header(&self) -> Cow<'_, [u8]> {
+        if !self.headless {
+            return Cow::Borrowed(&self.frame);
+        }
+        let version = self.frame.first().map_or(0, |byte| byte >> 4);
+        let kind: [u8; 2] = if version == 6 { [0x86, 0xdd] } else { [8, 0] };
+        let header = [[0; 12].as_slice(), &kind].concat();
+        Cow::Owned([&header, self.frame.as_slice()].concat())
+    }
 }
 
 impl Recording {

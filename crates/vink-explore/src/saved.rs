@@ -149,7 +149,7 @@ fn identity(runner: &Runner) -> Result<String, Error> {
     let objects = programs.filter_map(|program| {
         let app = program.app.as_deref()?;
         let file = app.split_whitespace().next()?.strip_prefix("so:")?;
-        Some(PathBuf::from(file))
+        Some(runner.around().folder.join(file))
     });
     let own = PathBuf::from("/proc/self/exe");
     let files = [own, runner.image().to_owned()].into_iter().chain(objects);

@@ -26,7 +26,10 @@ impl Runner {
     }
 
     /// A schedule with the times that its run has found for what depends on timers.
-    pub(crate) fn timed(&mut self, schedule: &Schedule) -> Result<Schedule, Error> {
+    ///
+    /// # Errors
+    /// As of [`Runner::run`].
+    pub fn timed(&mut self, schedule: &Schedule) -> Result<Schedule, Error> {
         /// A packet that is let go behind a timer is a moment later than the timer.
         const MOMENT: u64 = 1_000;
         if !schedule

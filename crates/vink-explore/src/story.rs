@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::packet::{internet, is_searched, segment};
-use crate::{Deviation, End, Outcome, Point, Program, RecordedPacket, Segment, Violation, Written};
+use crate::happened::{happened, What};
+use crate::packet::{internet, segment};
+use crate::{Deviation, End, Outcome, Point, Program, RecordedPacket, Segment, Violation};
 
 /// Events that are shown of a long run: the first ones, and the last ones.
 const SHOWN: usize = 120;
@@ -120,48 +121,30 @@ impl Told<'_> {
         })
     }
 
-    /// What a program has written, a line each.
-    fn written(&self, one: &Written, lines: &mut Vec<String>) {
-        let program = &self.outcome.programs[one.program];
-        let time = seconds(one.time);
-        lines.extend(one.text.lines().map(|line| {
-            let Program { machine, name, .. } = program;
-            format!("  {time:>12} s  {name} on {machine} writes: {line}\n")
-        }));
-    }
-
     /// Packets and what programs have written, a line each.
     pub fn events(&self) -> String {
         let Some(recording) = &self.outcome.recording else {
             return String::new();
         };
-        let mut lines = Vec::new();
-        let mut written = recording.lines.iter().peekable();
-        // Neighbours and routers that look for each other are in the capture.
-        let searched = |packet: &&RecordedPacket| packet.headless || is_searched(&packet.frame);
-        for packet in recording.packets.iter().filter(searched) {
-            while let Some(one) = written.next_if(|one| one.time < packet.time) {
-                self.written(one, &mut lines);
+        let all = happened(recording, self.ends);
+        let lines = all.iter().map(|one| {
+            let time = seconds(one.time);
+            match &one.what {
+                What::Packet { packet, .. } => {
+                    let packet = &recording.packets[*packet];
+                    let end = self.ends[packet.end].name();
+                    let fate = packet.fate;
+                    let fate = fate.map_or(String::new(), |fate| format!("   <-- {fate}"));
+                    let point = point(packet);
+                    format!("  {time:>12} s  {end} {point}: {}{fate}\n", said(packet))
+                }
+                What::Line { program, text } => {
+                    let Program { machine, name, .. } = &self.outcome.programs[*program];
+                    format!("  {time:>12} s  {name} on {machine} writes: {text}\n")
+                }
             }
-            let end = self.ends[packet.end].name();
-            let number = packet
-                .number
-                .map_or(String::new(), |number| format!(" {number}"));
-            let what = match packet.point {
-                Point::Departure => format!("sends{number}"),
-                Point::Arrival => "has".to_owned(),
-                Point::Loss => format!("loses ({})", packet.reason.as_deref().unwrap_or("?")),
-            };
-            let fate = packet
-                .fate
-                .map_or(String::new(), |fate| format!("   <-- {fate}"));
-            lines.push(format!(
-                "  {:>12} s  {end} {what}: {}{fate}\n",
-                seconds(packet.time),
-                said(packet)
-            ));
-        }
-        written.for_each(|one| self.written(one, &mut lines));
+        });
+        let lines: Vec<String> = lines.collect();
         if lines.len() <= SHOWN {
             return lines.concat();
         }
@@ -185,8 +168,19 @@ pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
+/// What happens to a packet at an interface.
+fn point(packet: &RecordedPacket) -> String {
+    let number = packet.number;
+    let number = number.map_or(String::new(), |number| format!(" {number}"));
+    match packet.point {
+        Point::Departure => format!("sends{number}"),
+        Point::Arrival => "has".to_owned(),
+        Point::Loss => format!("loses ({})", packet.reason.as_deref().unwrap_or("?")),
+    }
+}
+
 /// What a packet says, in short.
-pub(crate) fn said(packet: &RecordedPacket) -> String {
+pub fn said(packet: &RecordedPacket) -> String {
     let frame = &packet.frame;
     if packet.headless {
         return format!("{} bytes without an Ethernet header", frame.len());

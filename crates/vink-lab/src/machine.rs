@@ -6,6 +6,8 @@ use crate::{Error, Network, NetworkConfig};
 
 /// A listening TCP socket, in /proc/net/tcp.
 const LISTEN: &str = "0A";
+/// A UDP socket without a peer, in /proc/net/udp.
+const NO_PEER: &str = "07";
 
 /// A machine of a kernel with its loopback interface up.
 #[derive(Clone, Debug)]
@@ -51,7 +53,16 @@ impl Machine {
     pub fn listens(&self, kernel: &mut Kernel, port: u16) -> Result<bool, Error> {
         let mut found = false;
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            found |= has_listener(&self.network.read_if_there(kernel, table)?, port);
+            found |= has_socket(&self.network.read_if_there(kernel, table)?, port, LISTEN);
+        }
+        Ok(found)
+    }
+
+    /// Whether a UDP socket without a peer is bound to this port.
+    pub fn takes_datagrams(&self, kernel: &mut Kernel, port: u16) -> Result<bool, Error> {
+        let mut found = false;
+        for table in ["/proc/net/udp", "/proc/net/udp6"] {
+            found |= has_socket(&self.network.read_if_there(kernel, table)?, port, NO_PEER);
         }
         Ok(found)
     }
@@ -90,13 +101,13 @@ fn is_shutting_down(table: &str) -> bool {
     states.any(|state| state >= 4)
 }
 
-/// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket that listens on the port.
-fn has_listener(table: &str, port: u16) -> bool {
+/// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket with the port in this state.
+fn has_socket(table: &str, port: u16, state: &str) -> bool {
     let suffix = format!(":{port:04X}");
     table.lines().skip(1).any(|line| {
         let mut fields = line.split_whitespace().skip(1);
         let local = fields.next().unwrap_or_default();
-        local.ends_with(&suffix) && fields.nth(1) == Some(LISTEN)
+        local.ends_with(&suffix) && fields.nth(1) == Some(state)
     })
 }
 
@@ -153,10 +164,10 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue\n\
             \x20  0: 00000000:1F90 00000000:0000 0A 00000000:00000000\n\
             \x20  1: 0100007F:0050 0200007F:1234 01 00000000:00000000\n";
-        assert!(has_listener(table, 8080));
-        assert!(!has_listener(table, 80));
-        assert!(!has_listener(table, 0x1234));
-        assert!(!has_listener("", 80));
+        assert!(has_socket(table, 8080, LISTEN));
+        assert!(!has_socket(table, 80, LISTEN));
+        assert!(!has_socket(table, 0x1234, LISTEN));
+        assert!(!has_socket("", 80, LISTEN));
     }
 
     #[test]

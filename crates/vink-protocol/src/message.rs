@@ -182,6 +182,8 @@ pub enum Action {
         machine: String,
         /// The port.
         port: u16,
+        /// A UDP socket that is bound to the port will do, too.
+        udp: bool,
     },
     /// How its machines, wires and kernel are. [`Answer::Status`].
     Status {

@@ -25,6 +25,18 @@ pub(crate) fn looks_inside(path: &str) -> Result<(), PathError> {
     }
 }
 
+/// The words of an app with the whole path of its shared object: `so:FILE` is in `folder`, which is the lab file's, unless
+/// its path is absolute.
+pub fn app_words(words: &[String], folder: &Path) -> Vec<String> {
+    let mut words = words.to_vec();
+    if let Some(first) = words.first_mut() {
+        if let Some(file) = first.strip_prefix("so:") {
+            *first = format!("so:{}", folder.join(file).display());
+        }
+    }
+    words
+}
+
 /// What a path of a lab in `folder` stands for, with all symbolic links followed: inside the
 /// folder, and there.
 pub fn inside(folder: &Path, path: &str) -> Result<PathBuf, PathError> {

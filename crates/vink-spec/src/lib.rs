@@ -53,7 +53,7 @@ pub use diff::{diff, Change, Options};
 pub use ethernet::EthernetAddress;
 pub use event::Event;
 pub use file::{open_file, read_file, read_most, read_text_file, LARGEST_FILE};
-pub use folder::{inside, PathError};
+pub use folder::{app_words, inside, PathError};
 pub use host::HostSpec;
 pub use import::{import, Format, ImportOptions, Imported};
 pub use lab::{Lab, WireSpec};

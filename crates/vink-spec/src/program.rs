@@ -107,7 +107,7 @@ enum Success {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "ReadyBy")]
 struct Map {
-    /// When something on its machine listens on this TCP port.
+    /// When something on its machine listens on this TCP port; of an app, a UDP socket that is bound to it will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
     /// When this shell command succeeds on its machine; tried again until then.
@@ -163,7 +163,7 @@ impl From<Readiness> for Written {
 /// By what a program counts as ready.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ready {
-    /// When something on its machine listens on this TCP port.
+    /// When something on its machine listens on this TCP port; of an app, a UDP socket that is bound to it will do.
     Port(u16),
     /// When this shell command succeeds on its machine; tried again until then.
     Command(String),

@@ -211,23 +211,37 @@ fn explored(
     Ok(ExitCode::from(u8::from(!searched.found.is_empty())))
 }
 
-/// Repeats what was found.
-pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
-    let manifest = Manifest::read(folder)?;
+/// The lab of a manifest, ready to be run as it was explored: on its image, which must be the same.
+pub(crate) fn runner_of(manifest: &Manifest) -> Result<(Lab, Runner), CliError> {
     manifest.check_image()?;
+    let (lab, around) = lab_of(manifest)?;
+    let mut runner = Runner::new(&lab, &manifest.image, &around)?;
+    runner.limits = manifest.limits;
+    runner.check_only(&manifest.properties)?;
+    runner.plain()?;
+    Ok((lab, runner))
+}
+
+/// The lab of a manifest, and where its programs are.
+fn lab_of(manifest: &Manifest) -> Result<(Lab, Surroundings), CliError> {
     let reading = vink_spec::read_json(&manifest.lab, Some(&manifest.around.folder))
         .map_err(CliError::LabFile)?;
     let around = Surroundings {
         hidden: Some(RuntimeDir::find().folder().to_owned()),
         ..manifest.around.clone()
     };
+    Ok((reading.lab, around))
+}
+
+/// Repeats what was found.
+pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
+    let manifest = Manifest::read(folder)?;
     if let Some(other) = &manifest.against {
-        return explore_against::replay(&manifest, other, &reading.lab, &around);
+        manifest.check_image()?;
+        let (lab, around) = lab_of(&manifest)?;
+        return explore_against::replay(&manifest, other, &lab, &around);
     }
-    let mut runner = Runner::new(&reading.lab, &manifest.image, &around)?;
-    runner.limits = manifest.limits;
-    runner.check_only(&manifest.properties)?;
-    runner.plain()?;
+    let (_, mut runner) = runner_of(&manifest)?;
     let outcome = runner.run(&manifest.schedule, true)?;
     let digest = outcome.recording.as_ref().map(Recording::digest);
     let is_same = digest.as_deref() == Some(manifest.digest.as_str())

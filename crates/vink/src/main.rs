@@ -20,6 +20,7 @@ mod exec;
 mod explore;
 mod explore_against;
 mod explore_coverage;
+mod explored;
 mod extcap;
 mod filter;
 mod hint;
@@ -148,6 +149,9 @@ enum Command {
     /// Find what is in a packet, for the control process
     #[command(hide = true)]
     Dissect(dissect::Arguments),
+    /// Run an explored lab with the schedules that the control process asks for
+    #[command(hide = true)]
+    Explored(explored::Arguments),
     /// Write man pages and shell completions, for `make install`
     #[command(hide = true)]
     Pages(pages::Arguments),
@@ -198,6 +202,7 @@ fn main() -> ExitCode {
         Command::LabHost => lab_host::run(),
         Command::CompileFilter => compile_filter::run(),
         Command::Dissect(arguments) => dissect::run(&arguments),
+        Command::Explored(arguments) => explored::run(&arguments),
         Command::Pages(arguments) => pages::run(&arguments),
     };
     done.unwrap_or_else(CliError::report)

@@ -7,12 +7,12 @@
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
-use vink_api::{Client, LabApi, NewTicket, Revoked, Role, RuntimeDir};
+use vink_api::{Client, LabApi, NewExplored, NewTicket, Revoked, Role, RuntimeDir};
 
 use crate::cli_error::CliError;
 use crate::client::runtime;
@@ -26,6 +26,9 @@ const SHARED_SECONDS: u32 = 60 * 60;
 pub(crate) struct Arguments {
     /// The lab that is shown first
     lab: Option<String>,
+    /// Show what `vink explore` has written into this folder first
+    #[arg(long, value_name = "FOLDER", conflicts_with = "lab")]
+    explored: Option<PathBuf>,
     /// The loopback port where the page is answered; any, if left away
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -36,10 +39,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     role: Option<RoleWord>,
     /// List the sessions of pages, and open nothing
-    #[arg(long, conflicts_with_all = ["lab", "port", "share", "role"])]
+    #[arg(long, conflicts_with_all = ["lab", "explored", "port", "share", "role"])]
     sessions: bool,
     /// End a session by its number, or all of a user by the name: their pages are cut off at once
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["lab", "port", "share", "role", "sessions"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["lab", "explored", "port", "share", "role", "sessions"])]
     revoke: Option<String>,
     /// With --sessions: as JSON
     #[arg(long, requires = "sessions")]
@@ -107,14 +110,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         port: arguments.port,
     };
     let url = runtime()?.block_on(async {
+        let mut view = String::new();
         if let Some(lab) = &arguments.lab {
             client.lab(lab).await?;
+            view = format!("&/lab/{lab}");
         }
-        let mut url = client.new_ticket(&wanted).await?.url;
-        if let Some(lab) = &arguments.lab {
-            url += &format!("&/lab/{lab}");
+        if let Some(folder) = &arguments.explored {
+            let what = format!("finding {}", folder.display());
+            let path = std::path::absolute(folder).map_err(CliError::host(what))?;
+            let path = path.display().to_string();
+            let listed = client.add_explored(&NewExplored { path }).await?;
+            // Of several the page lists them.
+            if let [one] = &listed[..] {
+                view = format!("&/explored/{}", one.id);
+            }
         }
-        Ok::<_, CliError>(url)
+        let url = client.new_ticket(&wanted).await?.url;
+        Ok::<_, CliError>(url + &view)
     })?;
     if arguments.share.is_some() {
         return say(&url);

@@ -1331,6 +1331,109 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/explored": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What vink explore has found, as far as it was listed */
+        get: operations["getExplored"];
+        put?: never;
+        /** Lists what vink explore has written at a path, for all sessions */
+        post: operations["postExplored"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/explored/{explored}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was explored and found */
+        get: operations["getExploredExplored"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/explored/{explored}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The run with a schedule, which is made for this request: what happens in it, and what it breaks */
+        get: operations["getExploredExploredRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/explored/{explored}/choices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What comes of a run if one more of its packets has each of the fates: runs that are made for this request */
+        get: operations["getExploredExploredChoices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/explored/{explored}/packets/{packet}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are installed */
+        get: operations["getExploredExploredPacketsPacket"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/explored/{explored}/open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a lab in which packets have the fates of a schedule, as it is at a moment; answers when it is there */
+        post: operations["postExploredExploredOpen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -1713,7 +1816,7 @@ export interface components {
         ReadyBy: {
             /**
              * Format: uint16
-             * @description When something on its machine listens on this TCP port.
+             * @description When something on its machine listens on this TCP port; of an app, a UDP socket that is bound to it will do.
              */
             port?: number | null;
             /** @description When this shell command succeeds on its machine; tried again until then. */
@@ -3918,6 +4021,174 @@ export interface components {
              * @default false
              */
             anyway?: boolean;
+        };
+        /** @description What `vink explore` has found, in a list. */
+        ExploredSummary: {
+            /** @description By this it is asked for. */
+            id: string;
+            /** @description The lab. */
+            lab: string;
+            /** @description The folder. */
+            path: string;
+            /** @description The image that was explored. */
+            image: string;
+            /** @description What was found. */
+            violation: components["schemas"]["ExploredViolation"];
+            /** @description The schedule that breaks it. */
+            schedule: components["schemas"]["ExploredDeviation"][];
+        };
+        /** @description A property that a run breaks. */
+        ExploredViolation: {
+            /** @description Its name. */
+            property: string;
+            /** @description What it says, with an RFC or as in the lab file. */
+            says: string;
+            /**
+             * Format: uint64
+             * @description When, ns on the run's clock.
+             */
+            nanoseconds: number;
+            /** @description Where; empty: at no machine. */
+            machine: string;
+            /** @description What went wrong. */
+            what: string;
+        };
+        /** @description A packet with another fate. */
+        ExploredDeviation: {
+            /** @description As a schedule has it: `alice:eth0 1 behind`. */
+            words: string;
+            /** @description In a sentence. */
+            says: string;
+        };
+        /** @description `POST /v1/explored`: lists what `vink explore` has written there, from now on. */
+        NewExplored: {
+            /** @description The folder of what was found, or one that has some of these, such as `LAB.explored`; absolute. */
+            path: string;
+        };
+        /** @description What was explored. */
+        Explored: {
+            /** @description What lists show of it. */
+            summary: components["schemas"]["ExploredSummary"];
+            /** @description The lab's machines. */
+            machines: string[];
+            /** @description The fates that are tried, the gravest first. */
+            fates: string[];
+        };
+        /** @description A run of an explored lab, from its beginning to its end. It is run when it is asked for. */
+        ExploredRun: {
+            /** @description Its schedule. */
+            schedule: components["schemas"]["ExploredDeviation"][];
+            /**
+             * Format: uint64
+             * @description When it ended, ns on its clock.
+             */
+            nanoseconds: number;
+            /** @description What it breaks; none: all properties hold. */
+            violation?: components["schemas"]["ExploredViolation"] | null;
+            /** @description What happened, in its order. */
+            events: components["schemas"]["ExploredEvent"][];
+            /**
+             * Format: uint64
+             * @description Events behind these, which are too many to be told.
+             */
+            more: number;
+            /** @description Programs, and how they have ended. */
+            programs: components["schemas"]["ExploredProgram"][];
+        };
+        /** @description Something that happened in a run. */
+        ExploredEvent: {
+            /**
+             * Format: uint64
+             * @description When, ns on the run's clock.
+             */
+            nanoseconds: number;
+            /** @description `departure`, `arrival`, `loss` of a packet, or `output` of a program. */
+            kind: string;
+            /** @description Where. */
+            machine: string;
+            /** @description The packet in a line, or what the program has written. */
+            text: string;
+            /** @description The program that has written it. */
+            program?: string | null;
+            /** @description The packet's interface, `machine:interface`. */
+            end?: string | null;
+            /**
+             * Format: uint64
+             * @description By this number the packet is asked for.
+             */
+            packet?: number | null;
+            /**
+             * Format: uint32
+             * @description Of one that departs and that is searched: its number among these, from 1 on.
+             */
+            number?: number | null;
+            /** @description What the schedule has done to it. */
+            fate?: string | null;
+            /** @description Why it was lost, in the kernel's words. */
+            reason?: string | null;
+            /**
+             * Format: uint64
+             * @description Of one that arrives or is lost: its departure, by its place among these events.
+             */
+            departure?: number | null;
+        };
+        /** @description A program of an explored lab. */
+        ExploredProgram: {
+            /** @description Where. */
+            machine: string;
+            /** @description Its name there. */
+            name: string;
+            /** @description How it has ended; none: it has not. */
+            ended?: components["schemas"]["ExploredEnd"] | null;
+        };
+        /** @description How a program has ended. */
+        ExploredEnd: {
+            /**
+             * Format: uint64
+             * @description When, ns on the run's clock.
+             */
+            nanoseconds: number;
+            /**
+             * Format: int32
+             * @description Its exit status.
+             */
+            status: number;
+            /** @description Why it gave up. */
+            error?: string | null;
+        };
+        /** @description What comes of a run if a packet has another fate. */
+        ExploredChoice: {
+            /** @description The fate. */
+            fate: string;
+            /** @description What the run breaks; none: all properties hold. */
+            violation?: components["schemas"]["ExploredViolation"] | null;
+        };
+        /** @description A lab that was opened. */
+        OpenedExplored: {
+            /** @description The lab. */
+            lab: string;
+            /**
+             * Format: uint64
+             * @description The moment where it stands, ns on the run's clock.
+             */
+            nanoseconds: number;
+            /**
+             * Format: uint64
+             * @description When its own clock is at 0, ns on the run's clock.
+             */
+            begin: number;
+        };
+        /** @description `POST /v1/explored/EXPLORED/open`: makes a lab in which packets have the same fates, as it is at a moment. */
+        OpenExplored: {
+            /** @description The schedule; the run without faults if left away. */
+            schedule?: string | null;
+            /**
+             * Format: uint64
+             * @description When, ns on the run's clock.
+             */
+            at: number;
+            /** @description The lab's name; `LAB-at-12.5s` if left away. */
+            name?: string | null;
         };
     };
     responses: {
@@ -6386,6 +6657,180 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OpenedRun"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getExplored: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExploredSummary"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postExplored: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewExplored"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExploredSummary"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getExploredExplored: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                explored: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explored"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getExploredExploredRun: {
+        parameters: {
+            query?: {
+                schedule?: string | null;
+            };
+            header?: never;
+            path: {
+                explored: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExploredRun"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getExploredExploredChoices: {
+        parameters: {
+            query: {
+                schedule?: string | null;
+                from: string;
+                packet: number;
+            };
+            header?: never;
+            path: {
+                explored: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExploredChoice"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getExploredExploredPacketsPacket: {
+        parameters: {
+            query?: {
+                schedule?: string | null;
+            };
+            header?: never;
+            path: {
+                explored: string;
+                packet: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PacketDetail"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postExploredExploredOpen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                explored: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenExplored"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenedExplored"];
                 };
             };
             default: components["responses"]["problem"];

@@ -1,5 +1,5 @@
-// Each view has an address: #/lab/NAME?sel=r1&panel=events, #/run/ID?t=12.5, #/compare/ID/ID, #/class. The browser's Back leads to
-// the view before.
+// Each view has an address: #/lab/NAME?sel=r1&panel=events, #/run/ID?t=12.5, #/compare/ID/ID,
+// #/explored/ID?schedule=alice:eth0+1+drop, #/class. The browser's Back leads to the view before.
 
 export interface Route {
   lab: string | null;
@@ -13,6 +13,10 @@ export interface Route {
   other: string | null;
   /** The time of it that is shown, ns; null: its beginning. */
   at: number | null;
+  /** An explored lab, by its id. */
+  explored: string | null;
+  /** The schedule of the run that is shown of it; null: the one that was found. */
+  schedule: string | null;
   /** All labs at once. */
   isClass: boolean;
 }
@@ -32,12 +36,15 @@ function parse(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#/, '').split('?');
   const words = new URLSearchParams(query);
   const lab = /^\/lab\/(.+)$/.exec(path);
+  const explored = /^\/explored\/([^/]+)$/.exec(path);
   const run = /^\/run\/([^/]+)$/.exec(path) ?? /^\/compare\/([^/]+)\/([^/]+)$/.exec(path);
   return {
     lab: lab ? decodeURIComponent(lab[1]!) : null,
     run: run ? decodeURIComponent(run[1]!) : null,
     other: run?.[2] ? decodeURIComponent(run[2]) : null,
     at: nanoseconds(words.get('t')),
+    explored: explored ? decodeURIComponent(explored[1]!) : null,
+    schedule: words.get('schedule'),
     isClass: path === '/class',
     selected: words.get('sel') ?? '',
     panel: words.get('panel') ?? 'events',
@@ -58,11 +65,29 @@ class Router {
 
   address(to: Partial<Route>): string {
     // A view of one thing is none of another.
-    const other =
-      to.lab != null ? { run: null, other: null, at: null } : to.run != null ? { lab: null, other: null } : {};
-    const { lab, selected, panel, run, other: compared, at } = { ...this.now, ...other, ...to };
-    if (lab === null && run === null) return '#/';
+    const none = { lab: null, run: null, other: null, explored: null, schedule: null };
+    const isOther = to.lab != null || to.run != null || to.explored != null;
+    const {
+      lab,
+      selected,
+      panel,
+      run,
+      other: compared,
+      at,
+      explored,
+      schedule,
+    } = {
+      ...this.now,
+      ...(isOther ? none : {}),
+      ...(to.lab != null ? { at: null } : {}),
+      ...to,
+    };
+    if (lab === null && run === null && explored === null) return '#/';
     const words = new URLSearchParams();
+    if (explored !== null) {
+      if (schedule !== null) words.set('schedule', schedule);
+      return `#/explored/${encodeURIComponent(explored)}${words.size ? '?' + words.toString() : ''}`;
+    }
     if (run !== null) {
       if (at !== null) words.set('t', seconds(at));
       if (selected) words.set('sel', selected);

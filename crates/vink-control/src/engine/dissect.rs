@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 static PERMITS: Semaphore = Semaphore::const_new(MAX_PARALLEL);
 
 /// All about a packet, which is the one of this number in a pcapng file.
-pub(super) async fn detail(
+pub(crate) async fn detail(
     executable: &Path,
     packet: CapturedPacket,
     bytes: &[u8],

@@ -28,6 +28,7 @@ use super::timed::Timed;
 use super::watched_interfaces::WatchedInterfaces;
 use super::worker::Worker;
 use super::{Hooks, SwitchBox};
+use crate::explored::ExploredLabs;
 use crate::http_error::{to_its_end, HttpError};
 use crate::runs::Runs;
 use crate::views::Views;
@@ -646,6 +647,8 @@ pub(crate) struct Labs {
     labs: Mutex<BTreeMap<String, Arc<Lab>>>,
     /// Recorded runs that are listed.
     pub(crate) runs: Runs,
+    /// Explored labs that are listed.
+    pub(crate) explored: ExploredLabs,
     /// How many there are.
     pub(crate) count: watch::Sender<usize>,
 }
@@ -660,6 +663,7 @@ impl Labs {
             closing: watch::Sender::new(false),
             labs: Mutex::default(),
             runs: Runs::default(),
+            explored: ExploredLabs::default(),
             count: watch::Sender::new(0),
         })
     }

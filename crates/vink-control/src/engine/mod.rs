@@ -16,6 +16,7 @@ mod lab;
 mod log;
 mod machine_dir;
 mod opened;
+mod opened_explored;
 mod place;
 mod pod;
 mod process_tree;
@@ -39,6 +40,7 @@ mod worker;
 mod worker_client;
 
 pub(crate) use clock::Requester;
+pub(crate) use dissect::detail;
 pub(crate) use feed::Viewer;
 pub(crate) use input::Giver;
 pub(crate) use lab::{Lab, Labs};

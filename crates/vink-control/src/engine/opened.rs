@@ -30,7 +30,19 @@ pub(crate) struct Opened {
 }
 
 /// Takes a lab down that is not there yet when its client goes away.
-struct Unfinished(Option<(Arc<Labs>, String)>);
+pub(super) struct Unfinished(Option<(Arc<Labs>, String)>);
+
+impl Unfinished {
+    /// A lab that is about to be made.
+    pub(super) fn of(labs: &Arc<Labs>, name: &str) -> Unfinished {
+        Unfinished(Some((labs.clone(), name.to_owned())))
+    }
+
+    /// It is there, and stays.
+    pub(super) fn is_there(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
@@ -45,7 +57,7 @@ impl Drop for Unfinished {
 }
 
 /// A time as names have it: `12.5s`.
-fn seconds(time: u64) -> String {
+pub(super) fn seconds(time: u64) -> String {
     let text = format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text}s")
@@ -129,7 +141,7 @@ impl Labs {
                 .hint("give the new one another name")
                 .at("/name"));
         }
-        let mut unfinished = Unfinished(Some((self.clone(), name.clone())));
+        let mut unfinished = Unfinished::of(self, &name);
         self.put_opened(&name, wanted, opened).await?;
         let lab = self.get(&name)?;
         // By the socket, as then: so its requests come in turns, and are written down.
@@ -173,7 +185,7 @@ impl Labs {
         if let Some(opened) = &mut lab.state().opened {
             opened.is_there = true;
         }
-        unfinished.0 = None;
+        unfinished.is_there();
         Ok(OpenedRun {
             lab: name,
             nanoseconds: here,

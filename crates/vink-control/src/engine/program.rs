@@ -598,10 +598,10 @@ impl Lab {
 
     /// Whether a program that runs has become ready; `false`: it can't any more.
     async fn until_ready(self: Arc<Lab>, id: u64, spec: &ProgramSpec) -> bool {
-        let (machine, log) = {
+        let (machine, log, udp) = {
             let state = self.state();
             match state.tasks.get(&id) {
-                Some(task) => (task.machine.clone(), task.log.clone()),
+                Some(task) => (task.machine.clone(), task.log.clone(), task.app),
                 None => return false,
             }
         };
@@ -630,6 +630,7 @@ impl Lab {
                 let action = Action::Listens {
                     machine: machine.clone(),
                     port: *port,
+                    udp,
                 };
                 match self.have(worker, action, Vec::new()).await {
                     Ok(Answer::Yes(true)) => return true,
@@ -715,10 +716,10 @@ impl Lab {
 
     /// Whether a program is ready, for conditions without an event.
     async fn is_ready(self: &Arc<Lab>, id: u64, ready: &Ready) -> bool {
-        let (machine, log) = {
+        let (machine, log, udp) = {
             let state = self.state();
             match state.tasks.get(&id) {
-                Some(task) => (task.machine.clone(), task.log.clone()),
+                Some(task) => (task.machine.clone(), task.log.clone(), task.app),
                 None => return false,
             }
         };
@@ -729,8 +730,9 @@ impl Lab {
                     return false;
                 };
                 let port = *port;
-                let answer = self.have(worker, Action::Listens { machine, port }, Vec::new());
-                matches!(answer.await, Ok(Answer::Yes(true)))
+                let action = Action::Listens { machine, port, udp };
+                let answer = self.have(worker, action, Vec::new()).await;
+                matches!(answer, Ok(Answer::Yes(true)))
             }
             Ready::Command(line) => matches!(self.look(id, &machine, line).await, Ok(true)),
             Ready::Success | Ready::Time(_) => false,

@@ -2,14 +2,14 @@
 
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use indexmap::IndexMap;
 use vink_api::{Happening, NewProgram, Program};
 use vink_protocol::{self as protocol, Action, Answer};
-use vink_spec::Rights;
+use vink_spec::{app_words, Rights};
 
 use super::lab::{is_over, Lab};
 use super::log::Log;
@@ -95,7 +95,7 @@ impl Lab {
         let action = match start.app {
             true => Action::App {
                 machine: start.machine,
-                words: start.words,
+                words: app_words(&start.words, Path::new(&start.dir)),
             },
             false => Action::Spawn(protocol::NewProgram {
                 machine: start.machine,

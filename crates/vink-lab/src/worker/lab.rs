@@ -181,7 +181,7 @@ impl Lab {
             Action::Kill { program } => self.kill(program)?,
             Action::App { machine, words } => return self.start_app(&machine, &words),
             Action::StopApp { program, report } => return self.stop_app(program, report),
-            Action::Listens { machine, port } => return self.listens(&machine, port),
+            Action::Listens { machine, port, udp } => return self.listens(&machine, port, udp),
             Action::Status { machines } => return self.status(machines),
             Action::Capture {
                 interfaces,

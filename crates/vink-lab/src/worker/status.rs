@@ -89,9 +89,18 @@ impl Lab {
         })
     }
 
-    pub(super) fn listens(&mut self, machine: &str, port: u16) -> Result<Answer, WorkerError> {
+    pub(super) fn listens(
+        &mut self,
+        machine: &str,
+        port: u16,
+        udp: bool,
+    ) -> Result<Answer, WorkerError> {
         let machine = self.machine(machine)?.machine.clone();
-        Ok(Answer::Yes(machine.listens(self.worker.kernel(), port)?))
+        let mut listens = machine.listens(self.worker.kernel(), port)?;
+        if udp && !listens {
+            listens = machine.takes_datagrams(self.worker.kernel(), port)?;
+        }
+        Ok(Answer::Yes(listens))
     }
 }
 

@@ -32,6 +32,7 @@ fn a_server_and_a_client() {
     let listens = Action::Listens {
         machine: "a".to_owned(),
         port: 7,
+        udp: false,
     };
     while talk.ok(listens.clone()) != Answer::Yes(true) {}
     let client = start(&mut talk, "b", &["echo", "-c", "3", "-i", "0.01", "a"]);

@@ -341,6 +341,7 @@ fn connections_and_mistakes() {
     let listens = Action::Listens {
         machine: "a".to_owned(),
         port: 80,
+        udp: false,
     };
     while talk.ok(listens.clone()) != Answer::Yes(true) {}
     let (code, text) = talk.run("b", "echo hello | nc -N 10.0.0.1 80");

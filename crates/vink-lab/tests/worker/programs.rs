@@ -231,6 +231,7 @@ fn removing_a_machine_ends_all_on_it() {
         let listens = |port| Action::Listens {
             machine: "m".to_owned(),
             port,
+            udp: false,
         };
         for port in [7, 9, 10] {
             while talk.ok(listens(port)) != Answer::Yes(true) {}

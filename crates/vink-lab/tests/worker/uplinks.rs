@@ -140,6 +140,7 @@ fn by_passt() {
         let listens = Action::Listens {
             machine: "a".to_owned(),
             port: 80,
+            udp: false,
         };
         while talk.ok(listens.clone()) != Answer::Yes(true) {}
         let mut text = String::new();
