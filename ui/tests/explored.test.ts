@@ -79,7 +79,7 @@ test('a_packet_of_a_run_is_looked_into_and_its_moment_is_a_lab', async () => {
   const rows = page.getByRole('region', { name: 'What happens in the run' });
   await rows.getByText('sends 3').waitFor();
   await rows.getByRole('button', { name: /alice:eth0 sends 3/ }).click();
-  const inside = page.getByRole('region', { name: 'What is in the packet' });
+  const inside = page.getByRole('complementary', { name: 'What is in the packet' });
   await inside.getByText('7100').first().waitFor();
   // By the keyboard, the row below.
   await rows.focus();
