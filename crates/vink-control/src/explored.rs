@@ -44,7 +44,7 @@ pub(crate) struct ExploredLab {
 
 /// `vink explored`, which ends when this is dropped.
 struct Process {
-    _child: Child,
+    child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
     /// When it was asked last.
@@ -156,8 +156,8 @@ impl ExploredLab {
         question: &ExploredQuestion,
     ) -> Result<T, HttpError> {
         let mut kept = self.process.lock().await;
-        // One whose answer is not waited for any more is ended: it is not in its place then.
-        let mut process = match kept.take() {
+        // One whose answer is not waited for any more is ended: it is not in its place then. And any process may be killed.
+        let mut process = match kept.take().and_then(Process::if_alive) {
             Some(process) => process,
             None => {
                 let (process, _) = Process::start(&self.folder, &self.executable).await?;
@@ -208,7 +208,7 @@ impl Process {
         let mut process = Process {
             questions: questions.expect("a pipe"),
             answers: BufReader::new(answers.expect("a pipe")),
-            _child: child,
+            child,
             asked: Instant::now(),
         };
         let about = process.answer().await?;
@@ -216,6 +216,11 @@ impl Process {
             HttpError::conflict(format!("{} can't be run: {error}", folder.display()))
         })?;
         Ok((process, about))
+    }
+
+    /// This one, unless it has ended.
+    fn if_alive(mut self) -> Option<Process> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
     async fn ask<T: DeserializeOwned>(

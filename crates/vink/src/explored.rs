@@ -195,6 +195,18 @@ impl Explorer {
 
     /// What comes of the run with each fate of a packet.
     fn choices(&mut self, query: &ChoicesQuery) -> Result<Vec<ExploredChoice>, CliError> {
+        let ends = self.runner.ends().iter().map(vink_explore::End::name);
+        let ends: Vec<String> = ends.collect();
+        if !ends.contains(&query.from) {
+            return Err(CliError::Other(format!(
+                "there is no interface {} at a wire: there are {}",
+                query.from,
+                ends.join(", ")
+            )));
+        }
+        if query.packet == 0 {
+            return Err(CliError::Other("packets are counted from 1 on".to_owned()));
+        }
         let mut schedule = read(query.schedule.as_deref().unwrap_or_default())?;
         schedule.retain(|one| (one.packet, &one.from) != (query.packet, &query.from));
         let mut choices = Vec::new();

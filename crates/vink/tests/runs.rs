@@ -29,33 +29,8 @@ events:
   - { at: 20050ms, do: wire set w1 loss 0% }
 ";
 
-/// A request to the control process: status, and answer.
-fn ask(control: &Control, method: &str, path: &str, body: &str) -> (u16, Value) {
-    let mut command = control.command("curl");
-    let socket = control.runtime().join("control.sock");
-    command.args([
-        "-sS",
-        "--path-as-is",
-        "-g",
-        "-X",
-        method,
-        "-w",
-        "\n%{http_code}",
-    ]);
-    command.arg("--unix-socket").arg(socket);
-    command.arg(format!("http://localhost{path}"));
-    if !body.is_empty() {
-        command.args(["-d", body]);
-    }
-    let output = command.output().expect("curl");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let (answer, status) = text.rsplit_once('\n').expect(&text);
-    let answer = serde_json::from_str(answer).unwrap_or(Value::Null);
-    (status.parse().expect(&text), answer)
-}
-
 fn get(control: &Control, path: &str) -> Value {
-    let (status, answer) = ask(control, "GET", path, "");
+    let (status, answer) = control.ask("GET", path, "");
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
@@ -275,7 +250,7 @@ fn a_question_that_is_given_up_is_not_read_on_for() {
     control.write("other.yaml", "name: other\nmachines: { m: {} }\n");
     control.vink(&["lab", "up", "other.yaml"]);
     let new = format!("{{\"path\": {:?}}}", control.folder().display().to_string());
-    assert_eq!(ask(&control, "POST", "/v1/runs", &new).0, 201);
+    assert_eq!(control.ask("POST", "/v1/runs", &new).0, 201);
     // It has its index.
     let end = get(&control, "/v1/runs/one")["nanoseconds"].clone();
     let is_control = |pid: &i32| {
@@ -358,7 +333,7 @@ fn history_is_told_by_the_api() {
         assert_eq!(get(&control, "/v1/runs"), Value::Array(Vec::new()));
         let folder = control.folder().display().to_string();
         let new = format!("{{\"path\": {folder:?}}}");
-        let (status, listed) = ask(&control, "POST", "/v1/runs", &new);
+        let (status, listed) = control.ask("POST", "/v1/runs", &new);
         assert_eq!(status, 201, "{listed}");
         assert_eq!(listed[0]["id"], "one");
         assert_eq!(get(&control, "/v1/runs"), listed);
@@ -439,7 +414,7 @@ fn history_is_told_by_the_api() {
             events.as_array().expect("events").contains(&first),
             "{events}"
         );
-        let (status, said) = ask(&control, "GET", "/v1/runs/one/events?kinds=any", "");
+        let (status, said) = control.ask("GET", "/v1/runs/one/events?kinds=any", "");
         assert_eq!(status, 422, "{said}");
 
         // Packets at one end, in pieces, and one of them with what is in it.
@@ -455,7 +430,7 @@ fn history_is_told_by_the_api() {
         let lost = |one: &Value| one["number"] == first["number"] && one["what"] == "loss";
         let at_time = at_time.as_array().expect("packets");
         assert!(at_time.iter().any(lost), "{at_time:?}");
-        let (status, said) = ask(&control, "GET", "/v1/runs/one/packets?end=c:eth0", "");
+        let (status, said) = control.ask("GET", "/v1/runs/one/packets?end=c:eth0", "");
         assert_eq!(status, 404, "{said}");
         let reply = all.iter().find(|one| {
             let line = one["summary"].as_str().expect("a line");
@@ -481,7 +456,7 @@ fn history_is_told_by_the_api() {
         let request = next("at=0&kinds=request")["number"].clone();
         for number in [request, 999_999_999.into(), "one".into()] {
             let path = format!("/v1/runs/one/packets/{number}").replace('"', "");
-            let (status, said) = ask(&control, "GET", &path, "");
+            let (status, said) = control.ask("GET", &path, "");
             assert!(status == 404 && said["hint"].is_string(), "{path}: {said}");
         }
 
@@ -511,16 +486,12 @@ fn history_is_told_by_the_api() {
             "/v1/runs/one%2f..%2fone",
             "/v1/runs/../labs/x",
         ] {
-            let (status, said) = ask(&control, "GET", path, "");
+            let (status, said) = control.ask("GET", path, "");
             assert_eq!(status, 404, "{path}: {said}");
         }
         for path in ["one", "/etc/passwd", "/nowhere", "/proc/self/fd"] {
-            let (status, said) = ask(
-                &control,
-                "POST",
-                "/v1/runs",
-                &format!("{{\"path\": {path:?}}}"),
-            );
+            let (status, said) =
+                control.ask("POST", "/v1/runs", &format!("{{\"path\": {path:?}}}"));
             assert!((400..500).contains(&status), "{path}: {said}");
         }
         // A manifest whose journal is elsewhere.
@@ -529,7 +500,7 @@ fn history_is_told_by_the_api() {
         for elsewhere in ["../one/run.journal", "/etc/passwd", ".."] {
             let text = text.replace("\"run.journal\"", &format!("{elsewhere:?}"));
             std::fs::write(&manifest, text).expect("written");
-            let (status, said) = ask(&control, "GET", "/v1/runs/one/state?at=0", "");
+            let (status, said) = control.ask("GET", "/v1/runs/one/state?at=0", "");
             assert_eq!(status, 409, "{elsewhere}: {said}");
         }
         control.vink(&["lab", "down"]);
@@ -571,11 +542,11 @@ fn record_changes(control: &Control) {
     until("5s");
     let machine = r#"{"name": "c", "spec": {"interfaces": {"eth0": {"wire": "w2", "addresses": ["10.0.2.1/24"]}}}}"#;
     let path = "/v1/labs/changing/machines";
-    let (status, said) = ask(control, "POST", path, machine);
+    let (status, said) = control.ask("POST", path, machine);
     assert_eq!(status, 201, "{said}");
     until("6s");
     let interface = r#"{"name": "eth1", "spec": {"wire": "w2", "addresses": ["10.0.2.2/24"]}}"#;
-    let (status, said) = ask(control, "POST", &format!("{path}/b/interfaces"), interface);
+    let (status, said) = control.ask("POST", &format!("{path}/b/interfaces"), interface);
     assert_eq!(status, 201, "{said}");
     control.vink(&["exec", "c", "--", "ping", "-c", "2", "10.0.2.2"]);
     until("15s");
@@ -647,7 +618,7 @@ fn machines_and_wires_are_told_as_they_were() {
             "{{\"path\": {:?}}}",
             control.folder().join("one").display().to_string()
         );
-        assert_eq!(ask(&control, "POST", "/v1/runs", &new).0, 201);
+        assert_eq!(control.ask("POST", "/v1/runs", &new).0, 201);
         let run = get(&control, "/v1/runs/one");
         let end = run["nanoseconds"].as_u64().expect("an end");
         let at = |time: u64| get(&control, &format!("/v1/runs/one/topology?at={time}"));
@@ -744,7 +715,7 @@ fn machines_and_wires_are_told_as_they_were() {
             std::fs::copy(older.join(file), copy.join(file)).expect("a copy");
         }
         let new = format!("{{\"path\": {:?}}}", copy.display().to_string());
-        let (status, said) = ask(&control, "POST", "/v1/runs", &new);
+        let (status, said) = control.ask("POST", "/v1/runs", &new);
         assert_eq!(status, 201, "{said}");
         let older = get(&control, "/v1/runs/older");
         assert_eq!(older["changes"], Value::Null, "{older}");

@@ -84,6 +84,24 @@ impl Control<'_> {
         (code, String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// A request to the control process: status, and answer.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut command = self.command("curl");
+        let socket = self.runtime().join("control.sock");
+        command.args(["-sS", "--path-as-is", "-g", "-X", method]);
+        command.args(["-w", "\n%{http_code}"]);
+        command.arg("--unix-socket").arg(socket);
+        command.arg(format!("http://localhost{path}"));
+        if !body.is_empty() {
+            command.args(["-d", body]);
+        }
+        let output = command.output().expect("curl");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let (answer, status) = text.rsplit_once('\n').expect(&text);
+        let answer = serde_json::from_str(answer).unwrap_or(Value::Null);
+        (status.parse().expect(&text), answer)
+    }
+
     /// `vink` that goes on, with pipes.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command("vink");
