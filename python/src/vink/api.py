@@ -1277,6 +1277,323 @@ class Event:
 
 
 @dataclass(slots=True, kw_only=True)
+class Explored:
+    """What was explored."""
+
+    summary: ExploredSummary
+    """What lists show of it."""
+    machines: list[str]
+    """The lab's machines."""
+    fates: list[str]
+    """The fates that are tried, the gravest first."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            summary=ExploredSummary.from_json(value["summary"]),
+            machines=value["machines"],
+            fates=value["fates"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("summary", self.summary.to_json()),
+            ("machines", self.machines),
+            ("fates", self.fates),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredChoice:
+    """What comes of a run if a packet has another fate."""
+
+    fate: str
+    """The fate."""
+    violation: ExploredViolation | None = None
+    """What the run breaks; none: all properties hold."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            fate=value["fate"],
+            violation=value.get("violation", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("fate", self.fate),
+            ("violation", self.violation and self.violation.to_json()),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredDeviation:
+    """A packet with another fate."""
+
+    words: str
+    """As a schedule has it: `alice:eth0 1 behind`."""
+    says: str
+    """In a sentence."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            words=value["words"],
+            says=value["says"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("words", self.words),
+            ("says", self.says),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredEnd:
+    """How a program has ended."""
+
+    nanoseconds: int
+    """When, ns on the run's clock."""
+    status: int
+    """Its exit status."""
+    error: str | None = None
+    """Why it gave up."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            nanoseconds=value["nanoseconds"],
+            status=value["status"],
+            error=value.get("error", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("nanoseconds", self.nanoseconds),
+            ("status", self.status),
+            ("error", self.error),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredEvent:
+    """Something that happened in a run."""
+
+    nanoseconds: int
+    """When, ns on the run's clock."""
+    kind: str
+    """`departure`, `arrival`, `loss` of a packet, or `output` of a program."""
+    machine: str
+    """Where."""
+    text: str
+    """The packet in a line, or what the program has written."""
+    program: str | None = None
+    """The program that has written it."""
+    end: str | None = None
+    """The packet's interface, `machine:interface`."""
+    packet: int | None = None
+    """By this number the packet is asked for."""
+    number: int | None = None
+    """Of one that departs and that is searched: its number among these, from 1 on."""
+    fate: str | None = None
+    """What the schedule has done to it."""
+    reason: str | None = None
+    """Why it was lost, in the kernel's words."""
+    departure: int | None = None
+    """Of one that arrives or is lost: its departure, by its place among these events."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            nanoseconds=value["nanoseconds"],
+            kind=value["kind"],
+            machine=value["machine"],
+            text=value["text"],
+            program=value.get("program", None),
+            end=value.get("end", None),
+            packet=value.get("packet", None),
+            number=value.get("number", None),
+            fate=value.get("fate", None),
+            reason=value.get("reason", None),
+            departure=value.get("departure", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("nanoseconds", self.nanoseconds),
+            ("kind", self.kind),
+            ("machine", self.machine),
+            ("text", self.text),
+            ("program", self.program),
+            ("end", self.end),
+            ("packet", self.packet),
+            ("number", self.number),
+            ("fate", self.fate),
+            ("reason", self.reason),
+            ("departure", self.departure),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredProgram:
+    """A program of an explored lab."""
+
+    machine: str
+    """Where."""
+    name: str
+    """Its name there."""
+    ended: ExploredEnd | None = None
+    """How it has ended; none: it has not."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            machine=value["machine"],
+            name=value["name"],
+            ended=value.get("ended", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("machine", self.machine),
+            ("name", self.name),
+            ("ended", self.ended and self.ended.to_json()),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredRun:
+    """A run of an explored lab, from its beginning to its end. It is run when it is asked for."""
+
+    schedule: list[ExploredDeviation]
+    """Its schedule."""
+    nanoseconds: int
+    """When it ended, ns on its clock."""
+    violation: ExploredViolation | None = None
+    """What it breaks; none: all properties hold."""
+    events: list[ExploredEvent]
+    """What happened, in its order."""
+    more: int
+    """Events behind these, which are too many to be told."""
+    programs: list[ExploredProgram]
+    """Programs, and how they have ended."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            schedule=[ExploredDeviation.from_json(each) for each in value["schedule"]],
+            nanoseconds=value["nanoseconds"],
+            violation=value.get("violation", None),
+            events=[ExploredEvent.from_json(each) for each in value["events"]],
+            more=value["more"],
+            programs=[ExploredProgram.from_json(each) for each in value["programs"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("schedule", [each.to_json() for each in self.schedule]),
+            ("nanoseconds", self.nanoseconds),
+            ("violation", self.violation and self.violation.to_json()),
+            ("events", [each.to_json() for each in self.events]),
+            ("more", self.more),
+            ("programs", [each.to_json() for each in self.programs]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredSummary:
+    """What `vink explore` has found, in a list."""
+
+    id: str
+    """By this it is asked for."""
+    lab: str
+    """The lab."""
+    path: str
+    """The folder."""
+    image: str
+    """The image that was explored."""
+    violation: ExploredViolation
+    """What was found."""
+    schedule: list[ExploredDeviation]
+    """The schedule that breaks it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            id=value["id"],
+            lab=value["lab"],
+            path=value["path"],
+            image=value["image"],
+            violation=ExploredViolation.from_json(value["violation"]),
+            schedule=[ExploredDeviation.from_json(each) for each in value["schedule"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("id", self.id),
+            ("lab", self.lab),
+            ("path", self.path),
+            ("image", self.image),
+            ("violation", self.violation.to_json()),
+            ("schedule", [each.to_json() for each in self.schedule]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredViolation:
+    """A property that a run breaks."""
+
+    property: str
+    """Its name."""
+    says: str
+    """What it says, with an RFC or as in the lab file."""
+    nanoseconds: int
+    """When, ns on the run's clock."""
+    machine: str
+    """Where; empty: at no machine."""
+    what: str
+    """What went wrong."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            property=value["property"],
+            says=value["says"],
+            nanoseconds=value["nanoseconds"],
+            machine=value["machine"],
+            what=value["what"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("property", self.property),
+            ("says", self.says),
+            ("nanoseconds", self.nanoseconds),
+            ("machine", self.machine),
+            ("what", self.what),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class FeedDetail:
     """Which packets are told one by one."""
 
@@ -1997,6 +2314,27 @@ class NewCapture:
 
 
 @dataclass(slots=True, kw_only=True)
+class NewExplored:
+    """`POST /v1/explored`: lists what `vink explore` has written there, from now on."""
+
+    path: str
+    """The folder of what was found, or one that has some of these, such as `LAB.explored`; absolute."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            path=value["path"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("path", self.path),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class NewFilter:
     """Rules for a place: a machine, or `machine:interface`."""
 
@@ -2323,6 +2661,36 @@ class NewWire:
 
 
 @dataclass(slots=True, kw_only=True)
+class OpenExplored:
+    """`POST /v1/explored/EXPLORED/open`: makes a lab in which packets have the same fates, as it is at
+    a moment."""
+
+    schedule: str | None = None
+    """The schedule; the run without faults if left away."""
+    at: int
+    """When, ns on the run's clock."""
+    name: str | None = None
+    """The lab's name; `LAB-at-12.5s` if left away."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            schedule=value.get("schedule", None),
+            at=value["at"],
+            name=value.get("name", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("schedule", self.schedule),
+            ("at", self.at),
+            ("name", self.name),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class OpenRun:
     """`POST /v1/runs/RUN/open`: makes a lab that is as the run was at a moment."""
 
@@ -2385,6 +2753,35 @@ class OpenSession:
             ("role", self.role),
             ("since", self.since),
             ("connections", self.connections),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedExplored:
+    """A lab that was opened."""
+
+    lab: str
+    """The lab."""
+    nanoseconds: int
+    """The moment where it stands, ns on the run's clock."""
+    begin: int
+    """When its own clock is at 0, ns on the run's clock."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            lab=value["lab"],
+            nanoseconds=value["nanoseconds"],
+            begin=value["begin"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("lab", self.lab),
+            ("nanoseconds", self.nanoseconds),
+            ("begin", self.begin),
         )
 
 
@@ -4733,6 +5130,55 @@ class Client(Transport):
         answer: Any = self._ask("POST", path_of("/v1/runs/{}/open", run), body.to_json())
         return OpenedRun.from_json(answer)
 
+    def get_explored(self) -> list[ExploredSummary]:
+        """What vink explore has found, as far as it was listed."""
+        answer: Any = self._ask("GET", "/v1/explored")
+        return [ExploredSummary.from_json(each) for each in answer]
+
+    def post_explored(self, body: NewExplored) -> list[ExploredSummary]:
+        """Lists what vink explore has written at a path, for all sessions."""
+        answer: Any = self._ask("POST", "/v1/explored", body.to_json())
+        return [ExploredSummary.from_json(each) for each in answer]
+
+    def get_explored_explored(self, explored: str) -> Explored:
+        """What was explored and found."""
+        answer: Any = self._ask("GET", path_of("/v1/explored/{}", explored))
+        return Explored.from_json(answer)
+
+    def get_explored_explored_run(self, explored: str, *, schedule: str | None = None) -> ExploredRun:
+        """The run with a schedule, which is made for this request: what happens in it, and what it
+        breaks."""
+        answer: Any = self._ask("GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule))
+        return ExploredRun.from_json(answer)
+
+    def get_explored_explored_choices(
+        self, explored: str, *, schedule: str | None = None, from_: str, packet: int
+    ) -> list[ExploredChoice]:
+        """What comes of a run if one more of its packets has each of the fates: runs that are made for this
+        request."""
+        answer: Any = self._ask(
+            "GET",
+            path_of("/v1/explored/{}/choices", explored)
+            + query_of(schedule=schedule, **{"from": from_}, packet=packet),
+        )
+        return [ExploredChoice.from_json(each) for each in answer]
+
+    def get_explored_explored_packets_packet(
+        self, explored: str, packet: str, *, schedule: str | None = None
+    ) -> PacketDetail:
+        """A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = self._ask(
+            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule)
+        )
+        return PacketDetail.from_json(answer)
+
+    def post_explored_explored_open(self, explored: str, body: OpenExplored) -> OpenedExplored:
+        """Makes a lab in which packets have the fates of a schedule, as it is at a moment; answers when it
+        is there."""
+        answer: Any = self._ask("POST", path_of("/v1/explored/{}/open", explored), body.to_json())
+        return OpenedExplored.from_json(answer)
+
     def openapi(self) -> dict[str, Any]:
         """This description."""
         answer: dict[str, Any] = self._ask("GET", "/v1/openapi.json")
@@ -5304,6 +5750,55 @@ class AsyncClient(AsyncTransport):
         """Makes a lab that is as a run was at a moment; answers when it is there."""
         answer: Any = await self._ask("POST", path_of("/v1/runs/{}/open", run), body.to_json())
         return OpenedRun.from_json(answer)
+
+    async def get_explored(self) -> list[ExploredSummary]:
+        """What vink explore has found, as far as it was listed."""
+        answer: Any = await self._ask("GET", "/v1/explored")
+        return [ExploredSummary.from_json(each) for each in answer]
+
+    async def post_explored(self, body: NewExplored) -> list[ExploredSummary]:
+        """Lists what vink explore has written at a path, for all sessions."""
+        answer: Any = await self._ask("POST", "/v1/explored", body.to_json())
+        return [ExploredSummary.from_json(each) for each in answer]
+
+    async def get_explored_explored(self, explored: str) -> Explored:
+        """What was explored and found."""
+        answer: Any = await self._ask("GET", path_of("/v1/explored/{}", explored))
+        return Explored.from_json(answer)
+
+    async def get_explored_explored_run(self, explored: str, *, schedule: str | None = None) -> ExploredRun:
+        """The run with a schedule, which is made for this request: what happens in it, and what it
+        breaks."""
+        answer: Any = await self._ask("GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule))
+        return ExploredRun.from_json(answer)
+
+    async def get_explored_explored_choices(
+        self, explored: str, *, schedule: str | None = None, from_: str, packet: int
+    ) -> list[ExploredChoice]:
+        """What comes of a run if one more of its packets has each of the fates: runs that are made for this
+        request."""
+        answer: Any = await self._ask(
+            "GET",
+            path_of("/v1/explored/{}/choices", explored)
+            + query_of(schedule=schedule, **{"from": from_}, packet=packet),
+        )
+        return [ExploredChoice.from_json(each) for each in answer]
+
+    async def get_explored_explored_packets_packet(
+        self, explored: str, packet: str, *, schedule: str | None = None
+    ) -> PacketDetail:
+        """A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = await self._ask(
+            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule)
+        )
+        return PacketDetail.from_json(answer)
+
+    async def post_explored_explored_open(self, explored: str, body: OpenExplored) -> OpenedExplored:
+        """Makes a lab in which packets have the fates of a schedule, as it is at a moment; answers when it
+        is there."""
+        answer: Any = await self._ask("POST", path_of("/v1/explored/{}/open", explored), body.to_json())
+        return OpenedExplored.from_json(answer)
 
     async def openapi(self) -> dict[str, Any]:
         """This description."""

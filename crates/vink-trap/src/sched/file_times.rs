@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use vink_sys::fd;
-use vink_sys::plain::AsBytes;
+use vink_sys::plain::{AsBytes, Zeroed};
 use vink_sys::process::geteuid;
 
 use vink_syscalls::{status, Status};
@@ -168,15 +168,30 @@ impl FileTimes {
             }
             tracee::write(call.tid, target.out, found.as_bytes())
         } else {
-            let mut stat = fd::stat(file.as_raw_fd()).ok()?;
-            let [atime, mtime, ctime, _] = times.map(split);
-            (stat.st_atime, stat.st_atime_nsec) = (atime.0, atime.1.into());
-            (stat.st_mtime, stat.st_mtime_nsec) = (mtime.0, mtime.1.into());
-            (stat.st_ctime, stat.st_ctime_nsec) = (ctime.0, ctime.1.into());
+            let stat = stat_of(&found, times.map(split));
             tracee::write(call.tid, target.out, stat.as_bytes())
         };
         Some(if written { 0 } else { -i64::from(libc::EFAULT) })
     }
+}
+
+/// What stat(2) says of a file, by what statx(2) says: with these times of reading, writing and change.
+fn stat_of(found: &libc::statx, times: [(i64, u32); 4]) -> libc::stat {
+    let mut stat = libc::stat::zeroed();
+    let [atime, mtime, ctime, _] = times;
+    stat.st_dev = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+    stat.st_rdev = libc::makedev(found.stx_rdev_major, found.stx_rdev_minor);
+    stat.st_ino = found.stx_ino;
+    stat.st_nlink = found.stx_nlink.into();
+    stat.st_mode = found.stx_mode.into();
+    (stat.st_uid, stat.st_gid) = (found.stx_uid, found.stx_gid);
+    stat.st_size = found.stx_size as i64;
+    stat.st_blksize = found.stx_blksize.into();
+    stat.st_blocks = found.stx_blocks as i64;
+    (stat.st_atime, stat.st_atime_nsec) = (atime.0, atime.1.into());
+    (stat.st_mtime, stat.st_mtime_nsec) = (mtime.0, mtime.1.into());
+    (stat.st_ctime, stat.st_ctime_nsec) = (ctime.0, ctime.1.into());
+    stat
 }
 
 fn stamps(found: &mut libc::statx) -> [&mut libc::statx_timestamp; 4] {
@@ -197,6 +212,18 @@ fn open(from: i32, path: Vec<u8>, flags: i32, resolve: u64) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_calls_say_the_same_of_a_file() {
+        for path in ["/etc/passwd", "/", "/dev/null", "/proc/self/exe"] {
+            let flags = libc::O_PATH | libc::O_NOFOLLOW;
+            let file = open(libc::AT_FDCWD, path.into(), flags, 0).expect(path);
+            let mut found = fd::statx(&file, libc::STATX_BASIC_STATS).expect(path);
+            let times = stamps(&mut found).map(|time| (time.tv_sec, time.tv_nsec));
+            let stat = fd::stat(file.as_raw_fd()).expect(path);
+            assert_eq!(stat_of(&found, times).as_bytes(), stat.as_bytes(), "{path}");
+        }
+    }
 
     #[test]
     fn only_times_of_this_run_are_changed() {
