@@ -109,6 +109,12 @@ coverage: stack ## which lines of TCP vink explore reaches in the labs of tests/
 	@$(CARGO) build --quiet -p vink -p vink-preload -p vink-quick
 	@VINK_COVERAGE=all $(CARGO) test --quiet -p vink --test coverage -- --nocapture labs_reach
 
+.PHONY: explore
+explore: stack ## Linux 6.12 and 6.1 as they are, for hours: every order of events in all labs; goes on where the last one ended [HOURS=8]
+	@stack/build --linux 6.1
+	@$(CARGO) build --release --quiet -p vink
+	@VINK_EXPLORE_HOURS=$(or $(HOURS),8) $(CARGO) test --release --quiet -p vink --test stock -- --nocapture stock_images
+
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light libnginx-mod-stream haproxy socat redis-server redis-tools wrk iperf3 iproute2 \

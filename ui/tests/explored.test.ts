@@ -98,7 +98,7 @@ test('a_packet_of_a_run_is_looked_into_and_its_moment_is_a_lab', async () => {
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Name').fill('then');
   await dialog.getByRole('button', { name: 'Open it' }).click();
-  await page.getByRole('heading', { name: 'then' }).waitFor();
+  await page.getByRole('heading', { name: 'then', level: 1 }).waitFor();
   // Its clock is at 0 when the run's first programs begin.
   const { nanoseconds } = await ask<{ nanoseconds: number }>('GET', '/labs/then/clock');
   expect(nanoseconds).toBe(packet.nanoseconds - 1e9);

@@ -11,14 +11,12 @@ use std::path::{Path, PathBuf};
 
 use common::app::app;
 use common::control::Control;
+use common::stock::{labs, properties, unexplained, STALL_TIMEOUT};
 use common::{root, Place};
 
 /// Lines of net/ipv4/tcp*.c, and edges of RFC 9293's figure, in percent.
 const LINES: f64 = 70.0;
 const EDGES: f64 = 95.0;
-
-/// What a story says that ends with Linux's own mistake: docs/mutants.md.
-const EXPLAINED: &str = "a tail loss probe, which it sent after that recovery, was not needed";
 
 /// Labs that have all runs of one deviation each time. Each has broken a property once, for no reason of Linux's.
 const TRACED: [&str; 8] = [
@@ -31,18 +29,6 @@ const TRACED: [&str; 8] = [
     "silent",
     "tight",
 ];
-
-/// The lab files of a folder of tests/.
-fn labs(folder: &str) -> Vec<PathBuf> {
-    let folder = root().join("tests").join(folder);
-    let entries = fs::read_dir(&folder).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut labs: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
-        .collect();
-    labs.sort();
-    labs
-}
 
 /// The image of the profile, and the app that its labs have, where any user can read them.
 fn prepare(control: &Control<'_>) {
@@ -68,11 +54,6 @@ fn explore(control: &Control<'_>, lab: &Path, deviations: &str) -> (String, Stri
         .into_owned();
     control.write(&name, &fs::read_to_string(lab).expect("a lab"));
     let image = control.folder().join("libvink-linux-6.12-coverage.so");
-    // splice(2), urgent data and MSG_TRUNC move bytes that the property `stream` does not see.
-    let properties: &[&str] = match name.starts_with("ways") {
-        true => &["--property=panic", "--property=stall", "--property=outcome"],
-        false => &[],
-    };
     // A long transfer has thousands of runs.
     let budget = match deviations {
         "0" => "--budget=10min",
@@ -85,7 +66,7 @@ fn explore(control: &Control<'_>, lab: &Path, deviations: &str) -> (String, Stri
         deviations,
         "--image",
         image.to_str().expect("a path"),
-        "--stall-timeout=1500s",
+        STALL_TIMEOUT,
         "--keep-going",
         budget,
         "--output",
@@ -94,26 +75,11 @@ fn explore(control: &Control<'_>, lab: &Path, deviations: &str) -> (String, Stri
         "reached.json",
     ];
     let _ = fs::remove_dir_all(control.folder().join("found"));
-    let output = control.try_vink(&[&arguments, properties].concat());
+    let output = control.try_vink(&[&arguments, properties(&name)].concat());
     let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = told(&output.stderr);
     assert!(said.contains(" runs in "), "{name}: {said}");
     (said, told(&output.stdout))
-}
-
-/// The stories of what was found last, but for those that are explained; and how many these are.
-fn unexplained(control: &Control<'_>) -> (Vec<String>, usize) {
-    let Ok(found) = fs::read_dir(control.folder().join("found")) else {
-        return (Vec::new(), 0);
-    };
-    let story = |entry: std::io::Result<fs::DirEntry>| {
-        let path = entry.expect("an entry").path().join("story.txt");
-        fs::read_to_string(path).expect("a story")
-    };
-    let stories = found.map(story);
-    let (explained, others): (Vec<_>, Vec<_>) =
-        stories.partition(|story| story.contains(EXPLAINED));
-    (others, explained.len())
 }
 
 /// The percents behind these words.
@@ -147,7 +113,7 @@ fn labs_reach_what_they_are_to_reach() {
     if is_all {
         for lab in labs("coverage").into_iter().chain(labs("mutants")) {
             report = explore(&control, &lab, "1").1;
-            broken.extend(unexplained(&control).0);
+            broken.extend(unexplained(&control.folder().join("found")).0);
         }
         print!("{report}");
         assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -185,7 +151,7 @@ fn one_deviation_breaks_no_property_without_a_reason() {
     for lab in &labs {
         let (said, _) = explore(&control, lab, "1");
         assert!(said.contains("all schedules of one deviation"), "{said}");
-        let (others, count) = unexplained(&control);
+        let (others, count) = unexplained(&control.folder().join("found"));
         broken.extend(others);
         explained += count;
     }

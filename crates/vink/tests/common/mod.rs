@@ -7,6 +7,7 @@ pub mod lab;
 pub mod packetdrill;
 pub mod page;
 pub mod pod;
+pub mod stock;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,47 @@
+//! Labs in which stock images are explored, and what is known of what they break.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::root;
+
+/// What a story says that ends with Linux's own mistake: docs/mutants.md.
+const EXPLAINED: &str = "a tail loss probe, which it sent after that recovery, was not needed";
+/// Some connections of these labs last so long.
+pub const STALL_TIMEOUT: &str = "--stall-timeout=1500s";
+
+/// The lab files of a folder of tests/.
+pub fn labs(folder: &str) -> Vec<PathBuf> {
+    let folder = root().join("tests").join(folder);
+    let entries = fs::read_dir(&folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut labs: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    labs.sort();
+    labs
+}
+
+/// Which properties are checked in the lab of this file.
+pub fn properties(name: &str) -> &'static [&'static str] {
+    // splice(2), urgent data and MSG_TRUNC move bytes that the property `stream` does not see.
+    match name.starts_with("ways") {
+        true => &["--property=panic", "--property=stall", "--property=outcome"],
+        false => &[],
+    }
+}
+
+/// The stories of what was found there, but for those that are explained; and how many these are.
+pub fn unexplained(found: &Path) -> (Vec<String>, usize) {
+    let Ok(found) = fs::read_dir(found) else {
+        return (Vec::new(), 0);
+    };
+    let story = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("an entry").path().join("story.txt");
+        fs::read_to_string(path).expect("a story")
+    };
+    let (explained, others): (Vec<_>, Vec<_>) = found
+        .map(story)
+        .partition(|story| story.contains(EXPLAINED));
+    (others, explained.len())
+}
