@@ -14,6 +14,7 @@ use std::os::fd::AsRawFd;
 use vink_sys::fd;
 use vink_sys::plain::{AsBytes, Zeroed};
 use vink_sys::process::geteuid;
+use vink_sys::rustix::time::{clock_gettime, ClockId};
 
 use vink_syscalls::{status, Status};
 
@@ -108,11 +109,10 @@ fn target_of(call: &Notification) -> Option<Target> {
 
 impl FileTimes {
     pub(crate) fn new() -> FileTimes {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        // The host's stamps may be as old as its last tick.
-        let tick = 10_000_000;
+        // By the clock that the host's stamps are of, which goes on at each of its ticks.
+        let now = clock_gettime(ClockId::RealtimeCoarse);
         FileTimes {
-            start: now.map_or(0, |now| now.as_nanos() as i128 - tick),
+            start: i128::from(now.tv_sec) * SECOND + i128::from(now.tv_nsec),
             shown: HashMap::new(),
         }
     }

@@ -1,6 +1,9 @@
 //! What programs in virtual time find when they start, and of chance: the same in each run.
 
+use std::time::Duration;
+
 use vink_kernel::Clock;
+use vink_sys::rustix::time::{clock_gettime, ClockId};
 use vink_trap::{NamespaceConfig, Status, VirtualTime};
 
 use crate::built::Built;
@@ -192,6 +195,17 @@ fn when_an_older_file_was_read_is_not_told() {
             let name = format!("vink-read-{}", std::process::id());
             let file = std::env::temp_dir().join(name);
             std::fs::write(&file, "x\n").expect("a file");
+            // What is of the host's last tick may be of the first run.
+            let written = std::fs::metadata(&file).and_then(|about| about.modified());
+            let written = written.expect("a time");
+            let later = || {
+                let now = clock_gettime(ClockId::RealtimeCoarse);
+                let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+                std::time::UNIX_EPOCH + now > written
+            };
+            while !later() {
+                std::thread::yield_now();
+            }
             let script = format!(
                 "stat -c '%x = %y' {0}; cat {0}; stat -c '%x = %y' {0}",
                 file.display()
