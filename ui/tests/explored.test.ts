@@ -128,6 +128,9 @@ test('what_can_not_be_shown_is_said', async () => {
   await page.getByText('is no packet with another fate').waitFor();
   await page.evaluate(() => (location.hash = '#/explored/no-such'));
   await page.getByText('no explored lab no-such').waitFor();
+  // What could not be shown is asked for again.
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('no explored lab no-such').waitFor();
   await close(page);
 });
 

@@ -31,6 +31,7 @@ export class ExploredModel {
   async open(): Promise<void> {
     try {
       this.about = await body(api.GET('/v1/explored/{explored}', { params: { path: { explored: this.id } } }));
+      this.failed = '';
     } catch (error) {
       this.failed = (error as Error).message;
     }
