@@ -17,6 +17,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use vink_api::{Explored, ExploredQuestion, ExploredSummary, NewExplored};
 
 use crate::http_error::HttpError;
+use crate::runs::named;
 
 /// The manifest's name in a folder that `vink explore` has written.
 const MANIFEST: &str = "explore.json";
@@ -79,13 +80,7 @@ impl ExploredLabs {
         new: &NewExplored,
         executable: &Path,
     ) -> Result<Vec<ExploredSummary>, HttpError> {
-        let path = Path::new(&new.path);
-        if !path.is_absolute() {
-            let error = format!("{:?} is not an absolute path", new.path);
-            return Err(HttpError::invalid(error).at("/path"));
-        }
-        let path = std::fs::canonicalize(path)
-            .map_err(|error| HttpError::invalid(format!("{}: {error}", new.path)).at("/path"))?;
+        let path = named(&new.path)?;
         let mut listed = Vec::new();
         for folder in folders(&path) {
             let one = self.list(&folder, executable).await;

@@ -172,13 +172,7 @@ impl Runs {
 
     /// Lists what is recorded at a path: a manifest, its folder, or a folder of these.
     pub(crate) fn add(&self, new: &NewRun) -> Result<Vec<RunSummary>, HttpError> {
-        let path = Path::new(&new.path);
-        if !path.is_absolute() {
-            let error = format!("{:?} is not an absolute path", new.path);
-            return Err(HttpError::invalid(error).at("/path"));
-        }
-        let path = fs::canonicalize(path)
-            .map_err(|error| HttpError::invalid(format!("{}: {error}", new.path)).at("/path"))?;
+        let path = named(&new.path)?;
         let mut listed = Vec::new();
         for manifest in manifests(&path) {
             listed.push(self.list(&manifest)?.summary(self)?);
@@ -246,6 +240,16 @@ impl Runs {
         state.insert(recording.id.clone(), recording.clone());
         Ok(recording)
     }
+}
+
+/// The absolute path that a request names, without symbolic links.
+pub(crate) fn named(path: &str) -> Result<PathBuf, HttpError> {
+    if !Path::new(path).is_absolute() {
+        let error = format!("{path:?} is not an absolute path");
+        return Err(HttpError::invalid(error).at("/path"));
+    }
+    fs::canonicalize(path)
+        .map_err(|error| HttpError::invalid(format!("{path}: {error}")).at("/path"))
 }
 
 /// The manifests at a path.

@@ -29,10 +29,8 @@ export function deviations(schedule: string): string[] {
 /** The schedule in which a packet has this fate; if it has that already, the one in which it passes. */
 export function changed(schedule: string, end: string, number: number, fate: string): string {
   const packet = `${end} ${number} `;
-  const all = deviations(schedule);
-  const rest = all.filter((one) => !one.startsWith(packet));
-  const wanted = packet + fate;
-  return (all.includes(wanted) ? rest : [...rest, wanted]).join(',');
+  const rest = deviations(schedule).filter((one) => !one.startsWith(packet));
+  return (fateOf(schedule, end, number) === fate ? rest : [...rest, packet + fate]).join(',');
 }
 
 /** The fate that a schedule has for a packet. */
