@@ -33,6 +33,30 @@ pub fn statx(fd: impl AsFd, mask: u32) -> io::Result<libc::statx> {
         .map(|_| found)
 }
 
+/// statx(2) of an entry of an open directory, and not of what a symbolic link leads to.
+///
+/// # Errors
+/// As statx(2).
+pub fn statx_entry(directory: impl AsFd, name: &CStr, mask: u32) -> io::Result<libc::statx> {
+    let mut found = libc::statx::zeroed();
+    let number = directory.as_fd().as_raw_fd();
+    let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: the name ends with a zero byte; the call fills the structure.
+    done(unsafe { libc::statx(number, name.as_ptr(), flags, mask, &mut found) }.into())
+        .map(|_| found)
+}
+
+/// getdents64(2), from the offset of an open directory on: how many bytes of entries there are.
+///
+/// # Errors
+/// As getdents64(2).
+pub fn getdents(directory: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    let number = directory.as_fd().as_raw_fd();
+    // SAFETY: the call writes no more than there is room for.
+    let len = unsafe { libc::syscall(libc::SYS_getdents64, number, into.as_mut_ptr(), into.len()) };
+    done(len).map(|len| len as usize)
+}
+
 /// Device and inode of an open file; zeros if there is none.
 pub fn identity(fd: RawFd) -> (u64, u64) {
     stat(fd).map_or((0, 0), |stat| (stat.st_dev, stat.st_ino))

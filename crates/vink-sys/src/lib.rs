@@ -15,6 +15,7 @@ pub mod contention;
 pub mod epoll;
 pub mod errno;
 pub mod fd;
+pub mod fs_credentials;
 pub mod mapping;
 pub mod maps;
 pub mod memory;

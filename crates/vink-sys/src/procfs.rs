@@ -115,16 +115,6 @@ pub fn ns_pid(tid: i32) -> Option<i32> {
     ns_pid_of_kind(tid, "NSpid:")
 }
 
-/// As which user a thread opens files; `None` if it is gone.
-pub fn user(tid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status_field(&status, "Uid:")?
-        .split_ascii_whitespace()
-        .last()?
-        .parse()
-        .ok()
-}
-
 /// The children that a thread made and that have not been reaped.
 pub fn children(pid: i32, tid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));

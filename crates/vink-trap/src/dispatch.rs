@@ -141,6 +141,7 @@ impl Supervisor {
                     }
                     self.calls.run_in_kernel(call, Continuation::Answer, &entry)
                 }
+                None if call.nr == libc::SYS_getdents64 => self.getdents_on_host(call),
                 None => self.passthrough_io(call),
             },
             Kind::Socket => {
@@ -394,11 +395,23 @@ impl Supervisor {
     pub(crate) fn stat_on_host(&mut self, call: SyscallCtx) -> Result<(), Error> {
         if let Some(sched) = self.calls.clock.virtual_time_mut() {
             let date = self.calls.tasks.kernel.date(self.calls.tasks.kernel.now()) as i64;
-            if let Some(result) = sched.file_times.stat(call, date) {
+            if let Some(result) = sched.host_files.stat(call, date) {
                 return self.calls.answer(call, result);
             }
         }
         self.passthrough(call)
+    }
+
+    /// A call that lists a directory of the host's.
+    fn getdents_on_host(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let Calls { tasks, clock, .. } = &mut self.calls;
+        if let Some(sched) = clock.virtual_time_mut() {
+            if let Some(directory) = tasks.table.borrow_descriptor(call.tid, call.args[0]) {
+                let result = sched.host_files.getdents(call, &directory);
+                return self.calls.answer(call, result);
+            }
+        }
+        self.passthrough_io(call)
     }
 
     /// The host does it, and Vink files may travel with it.

@@ -9,7 +9,7 @@ pub(crate) use vink_sys::memory::{read, read_parts, read_string, read_u64, write
 pub(crate) use vink_sys::procfs::{
     children, closes_on_exec, descriptor, descriptors, directory, has_room, has_thread, is_epoll,
     maps, network, ns_pid, ns_pid_of_kind, process_of_pidfd, tgid_and_ppid, thread_by_ns_pid,
-    threads, user,
+    threads,
 };
 
 /// How long a thread may compute before it is named, and may take to go before it is not waited for.

@@ -48,6 +48,8 @@ mod file_times;
 mod fork_watch;
 mod futex;
 mod host_fds;
+mod host_files;
+mod inode_numbers;
 mod ipc;
 mod kill_barrier;
 pub(crate) mod ld_so;
@@ -235,7 +237,7 @@ pub(crate) struct Scheduler {
     config: VirtualTime,
     /// What programs are given of it.
     prngs: prng::Prngs,
-    pub(crate) file_times: file_times::FileTimes,
+    pub(crate) host_files: host_files::HostFiles,
     /// If programs find the clock in their processor, too.
     pub(crate) tsc: Option<Arc<tsc::VirtualTsc>>,
     /// The threads that are scheduled.
@@ -330,7 +332,7 @@ impl Scheduler {
     pub(crate) fn new(how: VirtualTime) -> Result<Scheduler, Error> {
         Ok(Scheduler {
             prngs: prng::Prngs::default(),
-            file_times: file_times::FileTimes::new(),
+            host_files: host_files::HostFiles::new()?,
             tsc: None,
             config: how,
             batch: Batch::default(),

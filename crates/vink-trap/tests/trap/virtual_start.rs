@@ -1,8 +1,11 @@
 //! What programs in virtual time find when they start, and of chance: the same in each run.
 
+use std::cell::Cell;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
 use vink_kernel::Clock;
+use vink_sys::process::is_root;
 use vink_sys::rustix::time::{clock_gettime, ClockId};
 use vink_trap::{NamespaceConfig, Status, VirtualTime};
 
@@ -183,6 +186,59 @@ fn times_of_files() {
         for text in known {
             assert!(output.contains(text), "{output}");
         }
+    });
+}
+
+#[test]
+fn inode_numbers_of_new_files() {
+    as_both("virtual_start::inode_numbers_of_new_files", || {
+        let folder = std::env::temp_dir().join(format!("vink-inodes-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let script = format!(
+            "cd {}; mkdir run; cd run; echo a > a; ln a same; ln -s a link; mkdir d; mkfifo fifo
+            stat -c '%i %n' . *; ls -1i > ../list; stat -c '%i %n' * | diff ../list - && echo listed
+            rm a same; echo b > b; stat -c '%i %n' b; ls -id ..; stat -c %i ..; stat -c '%i %n' /etc/passwd
+            /usr/bin/python3 -Sc 'import os, socket
+files = [*os.pipe(), *(end.detach() for end in socket.socketpair())]
+print(*(os.fstat(file).st_ino for file in files))'
+            cat < b | stat -c %i -
+            test $(id -u) != 0 || setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'stat -c %i b ../secret; ls -i d .
+                stat ../secret/x 2>&1 || ls ../secret 2>&1 || echo refused'
+            cd ..; rm -r run list",
+            folder.display()
+        );
+        let secret = folder.join("secret");
+        std::fs::create_dir(&secret).expect("a folder");
+        std::fs::write(secret.join("x"), "").expect("a file");
+        std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o700)).expect("of root's");
+        let runs = Cell::new(0);
+        let output = repeats(|lab| {
+            // The host has other numbers each time.
+            for n in 0..100 {
+                let name = format!("{}-{n}", runs.get());
+                std::fs::write(folder.join(name), "").expect("a file");
+            }
+            runs.set(runs.get() + 1);
+            let done = lab.shell(&script);
+            assert!(done.err.is_empty(), "{done:?}");
+            done.out
+        });
+        assert!(output.contains("\nlisted\n"), "{output}");
+        let number = |name: &str| {
+            let mut lines = output.lines().filter_map(|line| line.split_once(' '));
+            let line = lines.find(|(_, of)| *of == name);
+            line.and_then(|(number, _)| number.parse::<u64>().ok())
+        };
+        assert_eq!(number("a"), number("same"), "{output}");
+        assert_ne!(number("a"), number("b"), "{output}");
+        // What was there before.
+        let older = std::fs::metadata("/etc/passwd").expect("users").ino();
+        assert_eq!(number("/etc/passwd"), Some(older), "{output}");
+        if is_root() {
+            assert!(output.contains("\nrefused\n"), "{output}");
+            assert_eq!(output.matches("Permission denied").count(), 2, "{output}");
+        }
+        std::fs::remove_dir_all(&folder).expect("its end");
     });
 }
 
