@@ -190,24 +190,24 @@ fn contents(file: &mut File) -> String {
 
 const CHILD: &str = "VINK_TRAP_TEST_OF_ITS_OWN";
 
-/// Runs a test as the present user and, if that is root, once more as the ordinary user `nobody`.
-/// Each in a process of its own: what other tests start at the same time would inherit, until it is
-/// executed, what the worker has open of its programs.
-pub fn as_both(name: &str, test: fn()) {
+/// Runs a test in a process of its own. What other tests start at the same time would inherit, until
+/// it is executed, what the worker has open of its programs: a pipe is still open then whose programs
+/// have ended, so runs that ought to be the same are not.
+pub fn by_itself(name: &str, test: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return test();
     }
-    let again = |folder: &Folder| {
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again
-            .args(["--exact", name, "--nocapture"])
-            .env(CHILD, "1")
-            .env("VINK_IMAGE", image_path())
-            .env("TMPDIR", &folder.0)
-            .current_dir("/");
-        again
-    };
-    check("as we are", &again(&Folder::new(None)).output().unwrap());
+    let folder = Folder::new(None);
+    check("as we are", &again(name, &folder).output().unwrap());
+}
+
+/// Runs a test [by itself](by_itself) as the present user and, if that is root, once more as the
+/// ordinary user `nobody`.
+pub fn as_both(name: &str, test: fn()) {
+    by_itself(name, test);
+    if std::env::var_os(CHILD).is_some() {
+        return;
+    }
     let root = vink_sys::process::is_root();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let nobody = users.lines().find_map(|l| {
@@ -218,11 +218,23 @@ pub fn as_both(name: &str, test: fn()) {
         return;
     };
     let folder = Folder::new(Some(nobody));
-    match again(&folder).uid(nobody).gid(nobody).output() {
+    match again(name, &folder).uid(nobody).gid(nobody).output() {
         Ok(output) => check("as nobody", &output),
         // The build folder may lie where only root can reach.
         Err(error) => println!("not run as nobody: {error}"),
     }
+}
+
+/// This program, for one test of it.
+fn again(name: &str, folder: &Folder) -> Command {
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1")
+        .env("VINK_IMAGE", image_path())
+        .env("TMPDIR", &folder.0)
+        .current_dir("/");
+    again
 }
 
 /// Where a test has its temporary files. It goes with them, also if the test was killed.

@@ -6,20 +6,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use vink_kernel::{Clock, MachineId};
 use vink_sys::process::{affinity, cpus, one_cpu, set_affinity};
 use vink_trap::{Called, Program, Status, Stdio};
 
-use crate::lab::Lab;
+use crate::lab::{by_itself, Lab};
 
 /// More than a batch may have.
 const MACHINES: u64 = 33;
-
-/// One at a time: until it executes, a program that one worker starts has copies of another one's
-/// descriptors in the same process.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Time, machine, thread, system call and result.
 type Seen = (u64, MachineId, u64, i64, Option<i64>);
@@ -125,42 +121,47 @@ fn repeats(script: &str) -> Vec<Seen> {
 
 #[test]
 fn machines_compute_at_once() {
-    let _alone = ALONE.lock();
-    // Of different lengths.
-    let script = "for n in 1 2 3; do seq $(($0 * 500)) | tail -n 1; done
+    by_itself("virtual_batches::machines_compute_at_once", || {
+        // Of different lengths.
+        let script = "for n in 1 2 3; do seq $(($0 * 500)) | tail -n 1; done
         trap 'exit 0' TERM; (sleep 1; kill $$) & sleep 0.5; for n in {1..100}; do [ -e / ]; done; wait; wait";
-    let calls = repeats(script);
-    // Each would have a hundred in a row.
-    let changes = changes(&calls);
-    assert!(changes > calls.len() / 2, "{changes} of {}", calls.len());
+        let calls = repeats(script);
+        // Each would have a hundred in a row.
+        let changes = changes(&calls);
+        assert!(changes > calls.len() / 2, "{changes} of {}", calls.len());
+    });
 }
 
 #[test]
 fn what_machines_share_is_used_in_one_order() {
-    let _alone = ALONE.lock();
-    let folder = std::env::temp_dir().join(format!("vink-batches-{}", std::process::id()));
-    let script = format!(
-        "cd {}; for n in 1 2 3 4 5; do
+    by_itself(
+        "virtual_batches::what_machines_share_is_used_in_one_order",
+        || {
+            let folder = std::env::temp_dir().join(format!("vink-batches-{}", std::process::id()));
+            let script = format!(
+                "cd {}; for n in 1 2 3 4 5; do
             read before < number; echo $((before + 1)) > number; echo $0 $before >> all
             : > $0.$n; echo * >> all; mv $0.$n last; [ -e last ] || echo gone >> all
         done; /usr/bin/python3 -Sc 'import os, sys
 fd = os.open(\"parts\", os.O_RDWR)
 for n in range(9):
     os.pwrite(fd, sys.argv[1].encode(), n); print(os.pread(fd, 9, 0), flush=True)' $0 >> all",
-        folder.display()
+                folder.display()
+            );
+            let mut told = Vec::new();
+            let shares = |told: &mut Vec<String>| {
+                fs::create_dir(&folder).unwrap();
+                fs::write(folder.join("number"), "0\n").unwrap();
+                fs::write(folder.join("parts"), "---------").unwrap();
+                let calls = calls_of(&script);
+                told.push(fs::read_to_string(folder.join("all")).unwrap());
+                fs::remove_dir_all(&folder).unwrap();
+                calls
+            };
+            let once = shares(&mut told);
+            let again = on_one(|| shares(&mut told));
+            assert_same(&once, &again);
+            assert_eq!(told[0], told[1]);
+        },
     );
-    let mut told = Vec::new();
-    let shares = |told: &mut Vec<String>| {
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("number"), "0\n").unwrap();
-        fs::write(folder.join("parts"), "---------").unwrap();
-        let calls = calls_of(&script);
-        told.push(fs::read_to_string(folder.join("all")).unwrap());
-        fs::remove_dir_all(&folder).unwrap();
-        calls
-    };
-    let once = shares(&mut told);
-    let again = on_one(|| shares(&mut told));
-    assert_same(&once, &again);
-    assert_eq!(told[0], told[1]);
 }

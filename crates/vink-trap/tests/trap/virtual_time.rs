@@ -8,7 +8,7 @@ use std::rc::Rc;
 use vink_kernel::Clock;
 use vink_trap::{Called, Status, VirtualTime};
 
-use crate::lab::Lab;
+use crate::lab::{by_itself, Lab};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -120,19 +120,21 @@ fn calls_of(script: &str, seed: Option<u64>) -> (String, Vec<Seen>) {
 
 #[test]
 fn a_run_repeats() {
-    let script = "for i in 1 2 3; do (sleep 0.$i; echo $i; seq 2000 | tail -n 1) & done; wait
+    by_itself("virtual_time::a_run_repeats", || {
+        let script = "for i in 1 2 3; do (sleep 0.$i; echo $i; seq 2000 | tail -n 1) & done; wait
 ip -br address show lo";
-    let once = calls_of(script, None);
-    assert!(
-        once.0.starts_with("1\n2000\n2\n2000\n3\n2000\nlo "),
-        "{}",
-        once.0
-    );
-    let again = calls_of(script, None);
-    for (n, (a, b)) in once.1.iter().zip(&again.1).enumerate() {
-        assert_eq!(a, b, "call {n}");
-    }
-    assert_eq!(once.1.len(), again.1.len());
+        let once = calls_of(script, None);
+        assert!(
+            once.0.starts_with("1\n2000\n2\n2000\n3\n2000\nlo "),
+            "{}",
+            once.0
+        );
+        let again = calls_of(script, None);
+        for (n, (a, b)) in once.1.iter().zip(&again.1).enumerate() {
+            assert_eq!(a, b, "call {n}");
+        }
+        assert_eq!(once.1.len(), again.1.len());
+    });
 }
 
 #[test]
@@ -205,16 +207,19 @@ while time.monotonic() < end: pass";
 
 #[test]
 fn a_seed_draws_the_next_thread() {
-    let script = "for i in 1 2 3 4 5 6; do echo $i & done; wait";
-    let (first, calls) = calls_of(script, Some(3));
-    assert_eq!(calls_of(script, Some(3)), (first, calls));
-    let outputs: Vec<_> = (0..6).map(|seed| calls_of(script, Some(seed)).0).collect();
-    assert!(outputs.iter().any(|o| *o != outputs[0]), "{outputs:?}");
+    by_itself("virtual_time::a_seed_draws_the_next_thread", || {
+        let script = "for i in 1 2 3 4 5 6; do echo $i & done; wait";
+        let (first, calls) = calls_of(script, Some(3));
+        assert_eq!(calls_of(script, Some(3)), (first, calls));
+        let outputs: Vec<_> = (0..6).map(|seed| calls_of(script, Some(seed)).0).collect();
+        assert!(outputs.iter().any(|o| *o != outputs[0]), "{outputs:?}");
+    });
 }
 
 #[test]
 fn threads_and_children_repeat() {
-    let script = "/usr/bin/python3 -c '
+    by_itself("virtual_time::threads_and_children_repeat", || {
+        let script = "/usr/bin/python3 -c '
 import subprocess, threading, time
 def work(n):
     time.sleep(n % 3)
@@ -223,9 +228,10 @@ threads = [threading.Thread(target=work, args=[n]) for n in range(5)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(subprocess.run([\"sleep\", \"7\"]).returncode, time.monotonic())'";
-    let once = calls_of(script, None);
-    assert!(once.0.ends_with("0 69.0\n"), "{}", once.0);
-    assert_eq!(once, calls_of(script, None));
+        let once = calls_of(script, None);
+        assert!(once.0.ends_with("0 69.0\n"), "{}", once.0);
+        assert_eq!(once, calls_of(script, None));
+    });
 }
 
 /// A process that has so many pipes as long as its standard input is open.
@@ -237,31 +243,33 @@ sys.stdin.read()";
 /// Above 1,024 pipes of one user a new pipe of the host has less room (pipe(7)).
 #[test]
 fn the_room_in_a_pipe_is_not_the_hosts() {
-    let script = "yes | head -c 100000 | { sleep 1; wc -c; }";
-    let once = calls_of(script, None);
-    let mut others: Vec<_> = (0..3)
-        .map(|_| {
-            let mut python = Command::new("/usr/bin/python3");
-            let python = python.args(["-c", PIPES]);
-            let python = python.stdin(Stdio::piped()).stdout(Stdio::piped());
-            python.spawn().expect("python3")
-        })
-        .collect();
-    for other in &mut others {
-        let mut said = [0; 4];
-        let output = other.stdout.as_mut().expect("piped");
-        output.read_exact(&mut said).expect("its pipes");
-    }
-    let again = calls_of(script, None);
-    for mut other in others {
-        drop(other.stdin.take());
-        assert!(other.wait().expect("its end").success());
-    }
-    assert_eq!(once.0, again.0);
-    // Only the host's root may give a pipe more.
-    if vink_sys::process::geteuid() == 0 {
-        assert_eq!(once, again);
-    }
+    by_itself("virtual_time::the_room_in_a_pipe_is_not_the_hosts", || {
+        let script = "yes | head -c 100000 | { sleep 1; wc -c; }";
+        let once = calls_of(script, None);
+        let mut others: Vec<_> = (0..3)
+            .map(|_| {
+                let mut python = Command::new("/usr/bin/python3");
+                let python = python.args(["-c", PIPES]);
+                let python = python.stdin(Stdio::piped()).stdout(Stdio::piped());
+                python.spawn().expect("python3")
+            })
+            .collect();
+        for other in &mut others {
+            let mut said = [0; 4];
+            let output = other.stdout.as_mut().expect("piped");
+            output.read_exact(&mut said).expect("its pipes");
+        }
+        let again = calls_of(script, None);
+        for mut other in others {
+            drop(other.stdin.take());
+            assert!(other.wait().expect("its end").success());
+        }
+        assert_eq!(once.0, again.0);
+        // Only the host's root may give a pipe more.
+        if vink_sys::process::geteuid() == 0 {
+            assert_eq!(once, again);
+        }
+    });
 }
 
 #[test]
