@@ -33,9 +33,17 @@ pub(crate) struct Opened {
 pub(super) struct Unfinished(Option<(Arc<Labs>, String)>);
 
 impl Unfinished {
-    /// A lab that is about to be made.
-    pub(super) fn of(labs: &Arc<Labs>, name: &str) -> Unfinished {
-        Unfinished(Some((labs.clone(), name.to_owned())))
+    /// A lab that is about to be made, by a request that names it.
+    ///
+    /// # Errors
+    /// There is one of that name.
+    pub(super) fn begin(labs: &Arc<Labs>, name: &str) -> Result<Unfinished, HttpError> {
+        if labs.get(name).is_ok() {
+            return Err(HttpError::conflict(format!("lab {name} runs already"))
+                .hint("give the new one another name")
+                .at("/name"));
+        }
+        Ok(Unfinished(Some((labs.clone(), name.to_owned()))))
     }
 
     /// It is there, and stays.
@@ -136,12 +144,7 @@ impl Labs {
             is_there: false,
             is_branch: false,
         };
-        if self.get(&name).is_ok() {
-            return Err(HttpError::conflict(format!("lab {name} runs already"))
-                .hint("give the new one another name")
-                .at("/name"));
-        }
-        let mut unfinished = Unfinished::of(self, &name);
+        let mut unfinished = Unfinished::begin(self, &name)?;
         self.put_opened(&name, wanted, opened).await?;
         let lab = self.get(&name)?;
         // By the socket, as then: so its requests come in turns, and are written down.

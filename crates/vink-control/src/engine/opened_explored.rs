@@ -34,11 +34,6 @@ impl Labs {
         let name = asked
             .name
             .unwrap_or_else(|| format!("{}-at-{}", lab.name, seconds(asked.at)));
-        if self.get(&name).is_ok() {
-            return Err(HttpError::conflict(format!("lab {name} runs already"))
-                .hint("give the new one another name")
-                .at("/name"));
-        }
         let put = PutLab {
             spec: lab,
             folder,
@@ -47,7 +42,7 @@ impl Labs {
             paused: true,
             ..PutLab::default()
         };
-        let mut unfinished = Unfinished::of(self, &name);
+        let mut unfinished = Unfinished::begin(self, &name)?;
         self.put(&name, put).await?;
         let run = RunClock {
             by: Some(Span(asked.at.saturating_sub(begin))),

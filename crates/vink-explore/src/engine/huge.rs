@@ -1,8 +1,7 @@
-//! Code in huge pages.
+//! Huge pages.
 //!
-//! A fork has to find each page of the program that it uses, by its own tables; of a huge page it has one entry,
-//! which its parent's tables give it. So forks take a tenth less. Files have huge pages on few hosts. So code is
-//! copied to memory that has them, and put where it was: it stays what it is, but is of no file.
+//! Files have them on few hosts. So pages of a file are copied to memory that has them, and put where they were: they
+//! stay what they are, but are of no file.
 
 use std::ops::Range;
 use std::ptr::{copy_nonoverlapping, null_mut};
@@ -10,24 +9,29 @@ use std::ptr::{copy_nonoverlapping, null_mut};
 /// A huge page's size on x86-64, bytes.
 pub(super) const HUGE: usize = 2 << 20;
 
-/// Puts pages of a file, which begin and end as huge ones do, into huge pages, with this access (`PROT_*`). `false`:
+/// Puts pages into huge pages, with this access (`PROT_*`), which they have: whole ones, or a part of one. `false`:
 /// the host has none, or does not let a program run what it has written: all is as before.
-pub(super) fn make_huge(pages: &Range<usize>, access: i32) -> bool {
-    let len = pages.len();
+///
+/// # Safety
+/// Nothing writes these pages meanwhile, and this thread's stack is not among them.
+pub(super) unsafe fn make_huge(pages: &Range<usize>, access: i32) -> bool {
+    let (offset, len) = (pages.start % HUGE, pages.len());
+    let whole = (offset + len).next_multiple_of(HUGE);
     // SAFETY: a new mapping, of which no other part of this process knows. It takes the place of pages of this
     // process's that have the same content, in one call: a thread that reads them or runs them finds the same
-    // before and behind it. None changes them meanwhile: they can't be written.
+    // before and behind it.
     unsafe {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let room = libc::mmap(null_mut(), len + HUGE, rights, kind, -1, 0);
+        let room = libc::mmap(null_mut(), whole + HUGE, rights, kind, -1, 0);
         if room == libc::MAP_FAILED {
             return false;
         }
-        let copy = (room as usize).next_multiple_of(HUGE) as *mut u8;
-        libc::madvise(copy.cast(), len, libc::MADV_HUGEPAGE);
+        let block = (room as usize).next_multiple_of(HUGE) as *mut u8;
+        let copy = block.add(offset);
+        libc::madvise(block.cast(), whole, libc::MADV_HUGEPAGE);
         copy_nonoverlapping(pages.start as *const u8, copy, len);
-        let is_ready = libc::madvise(copy.cast(), len, libc::MADV_COLLAPSE) == 0
+        let is_ready = libc::madvise(block.cast(), whole, libc::MADV_COLLAPSE) == 0
             && libc::mprotect(copy.cast(), len, access) == 0;
         let is_put = is_ready && {
             let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -35,9 +39,15 @@ pub(super) fn make_huge(pages: &Range<usize>, access: i32) -> bool {
             libc::mremap(copy.cast(), len, len, how, to) != libc::MAP_FAILED
         };
         // What is left of it.
-        libc::munmap(room, len + HUGE);
+        libc::munmap(room, whole + HUGE);
         is_put
     }
+}
+
+/// Makes this block of memory that is of no file a huge page. `false`: the host has none, or can't.
+pub(super) fn collapse(block: &Range<usize>) -> bool {
+    // SAFETY: a part of this process's memory, which stays what it is.
+    unsafe { libc::madvise(block.start as *mut _, block.len(), libc::MADV_COLLAPSE) == 0 }
 }
 
 #[cfg(test)]
@@ -70,7 +80,8 @@ mod tests {
     #[test]
     fn what_is_in_huge_pages_is_the_same() {
         let pages = mapped(2);
-        let is_huge = make_huge(&pages, libc::PROT_READ);
+        // SAFETY: nothing writes this mapping.
+        let is_huge = unsafe { make_huge(&pages, libc::PROT_READ) };
         for page in pages.clone().step_by(4096) {
             // SAFETY: a page that is mapped, and stays so.
             let byte = unsafe { *(page as *const u8) };
@@ -80,5 +91,23 @@ mod tests {
         let start = format!("{:x}-{:x} r--p", pages.start, pages.end);
         let line = maps.lines().find(|line| line.starts_with(&start)).unwrap();
         assert_eq!(line.contains("vink-huge"), !is_huge, "{line}");
+    }
+
+    #[test]
+    fn a_part_of_one_goes_on_to_be_written() {
+        let memory = vink_sys::mapping::Mapping::new(HUGE).unwrap();
+        let bytes: Vec<u8> = (0..HUGE).map(|at| (at / 4096) as u8).collect();
+        memory.write(0, &bytes);
+        let start = memory.start() as usize;
+        // Within two blocks it would be two parts.
+        let end = (start + 4096).next_multiple_of(HUGE).min(start + HUGE);
+        // SAFETY: of this test alone.
+        unsafe { make_huge(&(start..end), libc::PROT_READ | libc::PROT_WRITE) };
+        let mut found = vec![0; HUGE];
+        memory.read(0, &mut found);
+        assert!(found == bytes);
+        memory.write(4095, &[7, 7]);
+        memory.read(4095, &mut found[..2]);
+        assert_eq!(found[..2], [7, 7]);
     }
 }

@@ -15,8 +15,12 @@ use crate::search::{Found, Ran, Wanted};
 use crate::Error;
 
 pub(crate) mod copier;
+mod folios;
 mod fork;
+mod guards;
+mod heap;
 mod huge;
+mod pagemap;
 mod pages;
 mod rehearsal;
 pub(crate) mod rerun;

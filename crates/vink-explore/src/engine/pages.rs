@@ -37,12 +37,11 @@ use vink_sys::process::exit_now;
 use vink_sys::written::{faults, Asked, Region, Watch};
 
 use super::copier::{Branches, Copier};
+use super::heap;
+use super::pagemap::PAGE;
 use crate::forks::{common, descriptors, limit_cpu};
 use crate::Error;
 
-const PAGE: usize = 4096;
-/// The heap has so much room to grow into, bytes.
-const HEAP: usize = 32 << 20;
 /// Of the engine's own stack, bytes.
 const STACK: usize = 128 << 10;
 /// Marks that lie within each other, at most.
@@ -220,7 +219,8 @@ impl Pages {
     /// # Errors
     /// [`Error::Host`]: this host can't do it, or has no memory for it.
     pub fn new() -> Result<Pages, Error> {
-        settle_heap();
+        heap::settle();
+        settle_stack();
         let watch = Watch::new().map_err(Error::host("userfaultfd(2)"))?;
         let ranges = ranges()?;
         let pages = ranges
@@ -550,15 +550,8 @@ unsafe fn is_same(one: *const u8, other: *const u8) -> bool {
     unsafe { libc::memcmp(one.cast(), other.cast(), PAGE) == 0 }
 }
 
-/// The heap has room, is one mapping, and remains so; the thread's stack has been used as deep as it will be.
-fn settle_heap() {
-    // SAFETY: numbers, and memory that is not used.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_MAX, 0);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
-        // Optimised code must not leave both out.
-        libc::free(std::hint::black_box(libc::malloc(HEAP)));
-    }
+/// The thread's stack has been used as deep as it will be.
+fn settle_stack() {
     std::hint::black_box(&mut [0u8; STACK_DEPTH]);
 }
 

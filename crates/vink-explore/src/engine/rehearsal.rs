@@ -8,16 +8,15 @@
 //! writes depends on where in the run it begins. All that is written up to the end, so that is learned: what is
 //! written behind most of the packets.
 //!
-//! Where many pages of a file are used they become huge ones ([`make_huge`]). Of other mappings of files a fork has
-//! no tables, and looks for each page again, unless one page of the mapping has been written: so one of each is,
-//! with what it has ([`keep_tables`]).
+//! Where many pages are used they become parts of huge ones ([`gather`]). Of other mappings of files a fork has no
+//! tables, and looks for each page again, unless one page of the mapping has been written: so one of each is, with
+//! what it has ([`keep_tables`]).
 //!
 //! All this is about time: a run that needs other pages gets these as ever.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::ptr::{read_volatile, write_volatile};
 
 use serde::{Deserialize, Serialize};
@@ -25,19 +24,13 @@ use vink_sys::fd::pipe;
 use vink_sys::maps::MapsLine;
 use vink_sys::process::exit_now;
 
-use super::huge::{make_huge, HUGE};
+use super::folios::gather;
+use super::pagemap::{entries, EXCLUSIVE, OF_FILE, PAGE, PRESENT};
+use super::{guards, heap};
 use crate::forks::{fork_for_run, write_all, Side};
 use crate::run::Chooser;
 use crate::runner::Runner;
 use crate::{Error, Fate};
-
-const PAGE: usize = 4096;
-/// In `/proc/self/pagemap`: a page has memory; which is a file's; no other process has the same.
-const PRESENT: u64 = 1 << 63;
-const OF_FILE: u64 = 1 << 61;
-const EXCLUSIVE: u64 = 1 << 56;
-/// So many used pages make a huge one.
-const MANY: usize = 16;
 
 /// What was learned. Nothing, if the run has not come to its end.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -62,11 +55,14 @@ impl Rehearsal {
     /// # Errors
     /// [`Error::Host`]: its mappings can't be read; as fork(2), and as of [`Runner::plain`].
     pub fn of(runner: &mut Runner) -> Result<Rehearsal, Error> {
+        guards::merge()?;
         let all = mappings()?;
         for mapped in all.iter().filter(|mapped| mapped.of_file.is_some()) {
             advise(&mapped.pages, libc::MADV_DONTNEED);
         }
         let packets = runner.plain()?.departures.len();
+        // What that has given back lies here and there.
+        heap::settle();
         let (reads, writes) = pipe().map_err(Error::host("pipe(2)"))?;
         let learned: Rehearsal = match fork_for_run()? {
             Side::Child => {
@@ -85,37 +81,16 @@ impl Rehearsal {
                 serde_json::from_slice(&told).unwrap_or_default()
             }
         };
-        for (block, access) in all.iter().flat_map(|mapped| learned.blocks(mapped)) {
-            make_huge(&block, access);
-        }
         for pages in &learned.used {
             advise(pages, libc::MADV_POPULATE_READ);
         }
+        gather()?;
         for mapped in mappings()? {
             if let Some(access) = mapped.of_file {
                 keep_tables(&mapped.pages, access);
             }
         }
         Ok(learned)
-    }
-
-    /// Parts of a mapping that are to be huge pages, and what may be done to them.
-    fn blocks<'a>(&'a self, mapped: &Mapped) -> impl Iterator<Item = (Range<usize>, i32)> + 'a {
-        let Range { start, end } = mapped.pages;
-        let access = mapped.of_file;
-        let starts = (start.next_multiple_of(HUGE)..end).step_by(HUGE);
-        let blocks = starts.map(|start| start..start + HUGE);
-        let blocks = blocks.filter(move |block| block.end <= end && self.uses(block) >= MANY);
-        blocks.filter_map(move |block| Some((block, access?)))
-    }
-
-    /// How many pages of this part of a file are used.
-    fn uses(&self, part: &Range<usize>) -> usize {
-        let used = self.used.iter().map(|pages| {
-            let end = pages.end.min(part.end);
-            end.saturating_sub(pages.start.max(part.start)) / PAGE
-        });
-        used.sum()
     }
 
     /// Has the host copy the pages that a run writes.
@@ -187,15 +162,8 @@ fn mapped(line: &str) -> Option<Mapped> {
 
 /// What this process, which has made a run, has used and written of its mappings.
 fn learn(all: &[Mapped]) -> io::Result<Rehearsal> {
-    let pagemap = File::open("/proc/self/pagemap")?;
     let mut learned = Rehearsal::default();
     for Mapped { pages, of_file } in all {
-        let mut bytes = vec![0; pages.len() / PAGE * size_of::<u64>()];
-        let at = (pages.start / PAGE * size_of::<u64>()) as u64;
-        pagemap.read_exact_at(&mut bytes, at)?;
-        let entries = bytes.chunks_exact(size_of::<u64>());
-        let entries =
-            entries.map(|entry| u64::from_ne_bytes(entry.try_into().expect("eight bytes")));
         let into = match of_file {
             Some(_) => &mut learned.used,
             None => &mut learned.written,
@@ -204,7 +172,7 @@ fn learn(all: &[Mapped]) -> io::Result<Rehearsal> {
             Some(_) => PRESENT,
             None => PRESENT | EXCLUSIVE,
         };
-        for (page, entry) in pages.clone().step_by(PAGE).zip(entries) {
+        for (page, entry) in pages.clone().step_by(PAGE).zip(entries(pages)?) {
             let is_other = of_file.is_none() && entry & OF_FILE != 0;
             if entry & wanted != wanted || is_other {
                 continue;
@@ -270,26 +238,6 @@ Anonymous:             0 kB
         ];
         let expected = expected.map(|(pages, of_file)| Mapped { pages, of_file });
         assert_eq!(all_mapped(SMAPS), expected);
-    }
-
-    #[test]
-    fn where_many_pages_are_used_they_become_huge() {
-        let start = 64 * HUGE;
-        let used = |at: usize, pages: usize| start + at..start + at + pages * PAGE;
-        let learned = Rehearsal {
-            used: vec![used(0, MANY), used(HUGE - PAGE, MANY), used(3 * HUGE, MANY)],
-            written: Vec::new(),
-        };
-        let mapped = Mapped {
-            pages: start - PAGE..start + 3 * HUGE + HUGE / 2,
-            of_file: Some(libc::PROT_READ),
-        };
-        let blocks: Vec<_> = learned.blocks(&mapped).collect();
-        // Of the second one a page less is used, and the last one is not whole.
-        assert_eq!(blocks, [(start..start + HUGE, libc::PROT_READ)]);
-        let of_file = None;
-        let other = Mapped { of_file, ..mapped };
-        assert_eq!(learned.blocks(&other).count(), 0);
     }
 
     #[test]
