@@ -215,7 +215,8 @@ impl Source {
         let burst = self.rate.map_or(u64::MAX, |rate| {
             ((rate / 8.0 * BURST.as_secs_f64()) as u64).max(1)
         });
-        let buffer = vec![0; self.block.min(burst) as usize];
+        let most = self.bytes.unwrap_or(u64::MAX).min(burst);
+        let buffer = vec![0; self.block.min(most) as usize];
         // Those that may take something.
         let mut open: VecDeque<usize> = (0..sockets.len()).collect();
         let start = calls.now()?;

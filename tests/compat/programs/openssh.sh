@@ -24,6 +24,8 @@ server() {
 		StrictModes no
 		PasswordAuthentication no
 		PermitRootLogin yes
+		# The host's has the logins of earlier runs.
+		PrintLastLog no
 		Subsystem sftp internal-sftp
 		${for_nobody-UsePAM no}
 	END
