@@ -28,7 +28,8 @@ const FIRST: usize = 1 << 17;
 /// How long a run may compute, in seconds: so long only one takes that does not end.
 const CPU_LIMIT: i64 = 20;
 
-/// A first deviation that a process has taken; all behind it has been tried.
+/// A first deviation that no process has taken yet; that one has; all behind it has been tried.
+const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 const DONE: u8 = 2;
 
@@ -53,10 +54,13 @@ impl Claims {
         Ok(unsafe { &*claims })
     }
 
-    /// Takes a first deviation; `false`: another process has it, or there are too many.
+    /// Takes a first deviation; `false`: a process has it or has done it, or there are too many.
     pub fn claim(&self, number: usize) -> bool {
-        let claim = self.first.get(number);
-        claim.is_some_and(|claim| claim.swap(TAKEN, Ordering::Relaxed) == 0)
+        let take = |claim: &AtomicU8| {
+            let order = Ordering::Relaxed;
+            claim.compare_exchange(FREE, TAKEN, order, order).is_ok()
+        };
+        self.first.get(number).is_some_and(take)
     }
 
     /// All schedules with this first deviation, which this process has taken, were tried, and what they break is said.
@@ -90,7 +94,7 @@ impl Claims {
     /// Nothing is taken any more.
     pub fn clear(&self) {
         let claims = self.first.iter();
-        claims.for_each(|claim| claim.store(0, Ordering::Relaxed));
+        claims.for_each(|claim| claim.store(FREE, Ordering::Relaxed));
     }
 
     /// Whether the search is over.
@@ -289,4 +293,23 @@ pub(crate) fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_remains_so() {
+        let claims = Claims::new().unwrap();
+        claims.restore(&[(1, 3)]);
+        let taken: Vec<_> = (0..5).map(|number| claims.claim(number)).collect();
+        assert_eq!(taken, [true, false, false, true, true]);
+        // Another process goes along the same run.
+        claims.finish(3);
+        assert!((0..5).all(|number| !claims.claim(number)));
+        assert_eq!(claims.done(), [(1, 4)]);
+        claims.clear();
+        assert!(claims.claim(1));
+    }
 }

@@ -648,6 +648,17 @@ fn a_lab_that_cannot_be_copied_is_refused() {
     assert!(errors.contains("reading ./explore.json"), "{errors}");
 }
 
+/// How far a search is by its file: of how many deviations all schedules are done, and how many first deviations of
+/// one more.
+fn done_in(saved: &serde_json::Value) -> (u64, u64) {
+    let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+    let done = saved["done"].as_array().expect("a list");
+    let count = done
+        .iter()
+        .map(|range| number(&range[1]) - number(&range[0]));
+    (number(&saved["complete"]), count.sum())
+}
+
 #[test]
 fn a_search_that_was_killed_goes_on() {
     for place in Place::all() {
@@ -673,17 +684,17 @@ fn a_search_that_was_killed_goes_on() {
         assert_eq!(whole["resumed"], 0, "{whole}");
         let file = control.folder().join("killed/search.json");
         let mut known = 0;
+        let mut done = (0, 0);
         for _ in 0..3 {
             let mut command = control.command("vink");
             command.args(search).arg("killed").stdout(Stdio::null());
             command.stderr(Stdio::null()).process_group(0);
             let mut vink = command.spawn().expect("vink");
             // Until it has written down more than the one before.
-            let runs = || {
-                let saved: serde_json::Value =
-                    serde_json::from_slice(&fs::read(&file).ok()?).expect("a whole file");
-                saved["runs"].as_u64()
+            let saved = || -> Option<serde_json::Value> {
+                Some(serde_json::from_slice(&fs::read(&file).ok()?).expect("a whole file"))
             };
+            let runs = || saved()?["runs"].as_u64();
             while runs().unwrap_or_default() <= known {
                 assert!(
                     vink.try_wait().expect("its state").is_none(),
@@ -694,6 +705,9 @@ fn a_search_that_was_killed_goes_on() {
             vink_sys::process::kill(-(vink.id() as i32), libc::SIGKILL).expect("kill");
             vink.wait().expect("its end");
             known = runs().expect("a number");
+            let now = done_in(&saved().expect("a file"));
+            assert!(now >= done, "{now:?} after {done:?}");
+            done = now;
         }
         let resumed = numbers("killed");
         for same in ["complete", "found"] {
