@@ -1,7 +1,7 @@
 //! `vink doctor`: tries each of the host's features that Vink uses, and says what to do about a missing one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Error};
+use std::io::{self, Error, Read, Write};
 use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -279,11 +279,16 @@ struct Waiting(Child);
 
 impl Waiting {
     fn start() -> io::Result<Waiting> {
-        Command::new("cat")
+        let child = Command::new("cat")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .map(Waiting)
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = Waiting(child?);
+        // Until it has run, its stack is not yet where it will be: execve(2) moves it.
+        let Child { stdin, stdout, .. } = &mut child.0;
+        stdin.as_mut().expect("piped").write_all(b"x")?;
+        stdout.as_mut().expect("piped").read_exact(&mut [0])?;
+        Ok(child)
     }
 }
 

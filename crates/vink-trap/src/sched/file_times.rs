@@ -8,6 +8,14 @@
 
 use std::collections::HashMap;
 
+/// In ns.
+pub(super) const SECOND: i128 = 1_000_000_000;
+
+/// A time of a file, in ns.
+pub(super) fn nanoseconds(stamp: &libc::statx_timestamp) -> i128 {
+    i128::from(stamp.tv_sec) * SECOND + i128::from(stamp.tv_nsec)
+}
+
 /// What is known of times.
 pub(crate) struct FileTimes {
     /// The host's, when this began, in ns.

@@ -12,14 +12,12 @@ use vink_sys::plain::{AsBytes, Zeroed};
 use vink_sys::rustix::time::{clock_gettime, ClockId};
 use vink_syscalls::{status, Status};
 
-use super::file_times::FileTimes;
-use super::inode_numbers::InodeNumbers;
+use super::file_times::{nanoseconds, FileTimes, SECOND};
+use super::inode_numbers::{device, InodeNumbers};
 use crate::notification::Notification;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
-
-const SECOND: i128 = 1_000_000_000;
 
 /// Of a directory's entries, the most bytes that a call gives; more are for the next one.
 const LIST: usize = 1 << 16;
@@ -168,16 +166,6 @@ impl HostFiles {
             false => EFAULT,
         }
     }
-}
-
-/// The device of a file.
-pub(super) fn device(found: &libc::statx) -> u64 {
-    libc::makedev(found.stx_dev_major, found.stx_dev_minor)
-}
-
-/// A time of a file, in ns.
-pub(super) fn nanoseconds(stamp: &libc::statx_timestamp) -> i128 {
-    i128::from(stamp.tv_sec) * SECOND + i128::from(stamp.tv_nsec)
 }
 
 /// What stat(2) says of a file, by what statx(2) says: with these times of reading, writing and change.

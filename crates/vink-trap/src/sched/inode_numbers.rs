@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use vink_sys::fd;
 
-use super::host_files::{device, nanoseconds};
+use super::file_times::nanoseconds;
 
 /// Above the numbers of file systems that count from 1.
 const FIRST: u64 = 1 << 40;
@@ -18,6 +18,11 @@ const FIRST: u64 = 1 << 40;
 const D_INO: usize = 0;
 const D_RECLEN: usize = 16;
 const D_NAME: usize = 19;
+
+/// The device of a file.
+pub(super) fn device(found: &libc::statx) -> u64 {
+    libc::makedev(found.stx_dev_major, found.stx_dev_minor)
+}
 
 /// The numbers that were given.
 pub(crate) struct InodeNumbers {
@@ -61,6 +66,11 @@ impl InodeNumbers {
 
     /// Puts the numbers that files show into a list of a directory's entries, as getdents64(2) gives it.
     pub(crate) fn renumber(&mut self, directory: &OwnedFd, list: &mut [u8]) {
+        // Nothing new is in a directory that has not changed.
+        let found = fd::statx(directory, libc::STATX_CTIME);
+        if found.is_ok_and(|found| nanoseconds(&found.stx_ctime) < self.start) {
+            return;
+        }
         let mut rest = list;
         while let Some(len) = length(rest) {
             let (entry, others) = rest.split_at_mut(len);
