@@ -56,13 +56,13 @@ impl Rehearsal {
     /// [`Error::Host`]: its mappings can't be read; as fork(2), and as of [`Runner::plain`].
     pub fn of(runner: &mut Runner) -> Result<Rehearsal, Error> {
         guards::merge()?;
-        let packets = runner.plain()?.departures.len();
-        // What that has given back lies here and there.
-        heap::settle();
         let all = mappings()?;
         for mapped in all.iter().filter(|mapped| mapped.of_file.is_some()) {
             advise(&mapped.pages, libc::MADV_DONTNEED);
         }
+        let packets = runner.plain()?.departures.len();
+        // What that has given back lies here and there.
+        heap::settle();
         let (reads, writes) = pipe().map_err(Error::host("pipe(2)"))?;
         let learned: Rehearsal = match fork_for_run()? {
             Side::Child => {
