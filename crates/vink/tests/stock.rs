@@ -18,8 +18,8 @@ use common::stock::{labs, properties, unexplained, STALL_TIMEOUT};
 use common::{root, Place};
 use serde_json::Value;
 
-/// Labs that 6.1 has each time: with a mistake of Linux's own, and without.
-const FEW: [&str; 3] = ["28-probe-no-backoff", "asked", "tight"];
+/// Labs that 6.1 has each time: with a mistake of Linux's own, with a reset that can be lost, and without.
+const FEW: [&str; 4] = ["28-probe-no-backoff", "34-exact-reset", "asked", "tight"];
 /// Deviations at most.
 const DEVIATIONS: u64 = 3;
 /// For how long a lab is searched before the next one is.
