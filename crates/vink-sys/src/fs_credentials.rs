@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// As root: what nobody may open, and that root may open all afterwards. As another user: none may be lent.
+    /// A process of root's opens what the borrowed user may, and then everything again. One of another user may borrow none.
     #[test]
     fn files_are_anothers_for_a_while() {
         let own = FsCredentials::own().unwrap();

@@ -12,6 +12,7 @@ use vink_sys::maps::MapsLine;
 
 use super::huge::{collapse, make_huge, HUGE};
 use super::pagemap::{entries, PAGE, PRESENT};
+use super::smaps;
 use crate::Error;
 
 /// For so many pages at least: as many as Linux maps of a file when one of them is read (`fault_around_bytes`).
@@ -27,17 +28,15 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// A mapping, if this line of /proc/self/smaps has a private one that can be read.
-    fn of(line: &str) -> Option<Mapped> {
-        let line = MapsLine::of(line).filter(|line| line.is_private() && line.is_readable())?;
+    fn of(line: &MapsLine<'_>) -> Mapped {
         let may = |is: bool, right: i32| if is { right } else { 0 };
-        Some(Mapped {
+        Mapped {
             pages: line.range.start as usize..line.range.end as usize,
             access: libc::PROT_READ
                 | may(line.is_writable(), libc::PROT_WRITE)
                 | may(line.is_executable(), libc::PROT_EXEC),
             of_file: line.is_file(),
-        })
+        }
     }
 
     /// Its parts, each of which is one huge page or lies within one.
@@ -58,8 +57,7 @@ impl Mapped {
 pub(super) fn gather() -> Result<(), Error> {
     let here = 0u8;
     let stack = addr_of!(here) as usize;
-    let what = "reading /proc/self/smaps";
-    let smaps = std::fs::read_to_string("/proc/self/smaps").map_err(Error::host(what))?;
+    let smaps = smaps::read()?;
     let all = crowded(&smaps).into_iter();
     for part in all
         .filter(|mapped| !mapped.pages.contains(&stack))
@@ -81,23 +79,9 @@ pub(super) fn gather() -> Result<(), Error> {
 
 /// The mappings of this text of /proc/self/smaps of which many pages are in memory, and not in huge ones.
 fn crowded(smaps: &str) -> Vec<Mapped> {
-    let mut all = Vec::new();
-    let (mut last, mut resident) = (None, 0);
-    for line in smaps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let first = words.next().unwrap_or_default();
-        let mut kilobytes = || words.next().and_then(|n| n.parse::<usize>().ok());
-        match first {
-            "Rss:" => resident = kilobytes().unwrap_or(0),
-            "AnonHugePages:" => {
-                let small = resident.saturating_sub(kilobytes().unwrap_or(0));
-                all.extend(last.take().filter(|_| small * 1024 / PAGE >= MANY));
-            }
-            _ if !first.ends_with(':') => last = Mapped::of(line),
-            _ => {}
-        }
-    }
-    all
+    let all = smaps::private(smaps).into_iter();
+    let crowded = all.filter(|smap| smap.resident.saturating_sub(smap.huge) * 1024 / PAGE >= MANY);
+    crowded.map(|smap| Mapped::of(&smap.line)).collect()
 }
 
 #[cfg(test)]

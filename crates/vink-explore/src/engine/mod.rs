@@ -24,6 +24,7 @@ mod pagemap;
 mod pages;
 mod rehearsal;
 pub(crate) mod rerun;
+mod smaps;
 pub(crate) mod tree;
 
 /// See the head of the file.

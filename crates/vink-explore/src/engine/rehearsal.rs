@@ -14,7 +14,7 @@
 //!
 //! All this is about time: a run that needs other pages gets these as ever.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::ptr::{read_volatile, write_volatile};
@@ -26,7 +26,7 @@ use vink_sys::process::exit_now;
 
 use super::folios::gather;
 use super::pagemap::{entries, EXCLUSIVE, OF_FILE, PAGE, PRESENT};
-use super::{guards, heap};
+use super::{guards, heap, smaps};
 use crate::forks::{fork_for_run, write_all, Side};
 use crate::run::Chooser;
 use crate::runner::Runner;
@@ -122,32 +122,19 @@ impl Chooser for Behind {
 
 /// The private mappings of this process.
 fn mappings() -> Result<Vec<Mapped>, Error> {
-    let what = "reading /proc/self/smaps";
-    let text = fs::read_to_string("/proc/self/smaps").map_err(Error::host(what))?;
-    Ok(all_mapped(&text))
+    Ok(all_mapped(&smaps::read()?))
 }
 
 /// The private mappings of this text of /proc/self/smaps.
 fn all_mapped(text: &str) -> Vec<Mapped> {
-    let mut all: Vec<Mapped> = Vec::new();
-    let mut last = None;
-    for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let first = words.next().unwrap_or_default();
-        if first == "Anonymous:" {
-            let is_as_file = words.next() == Some("0");
-            let is_wanted = |mapped: &Mapped| mapped.of_file.is_none() || is_as_file;
-            all.extend(last.take().filter(is_wanted));
-        } else if !first.ends_with(':') {
-            last = mapped(line);
-        }
-    }
-    all
+    let all = smaps::private(text).into_iter();
+    let all = all.filter_map(|smap| mapped(&smap.line).map(|mapped| (smap.anonymous, mapped)));
+    let wanted = all.filter(|(anonymous, mapped)| mapped.of_file.is_none() || *anonymous == 0);
+    wanted.map(|(_, mapped)| mapped).collect()
 }
 
-/// A private mapping, if this line has one that is used.
-fn mapped(line: &str) -> Option<Mapped> {
-    let line = MapsLine::of(line).filter(|line| line.is_private() && line.is_readable())?;
+/// A private mapping, if it is one that is used.
+fn mapped(line: &MapsLine<'_>) -> Option<Mapped> {
     let of_file = match (line.is_writable(), line.is_executable()) {
         (true, _) => None,
         _ if !line.is_file() => return None,
@@ -247,7 +234,7 @@ Anonymous:             0 kB
                 keep_tables(&mapped.pages, access);
             }
         }
-        let maps = fs::read_to_string("/proc/self/maps").expect("mappings");
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("mappings");
         assert!(!maps.contains("rwxp"), "{maps}");
     }
 
