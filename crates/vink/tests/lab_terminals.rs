@@ -165,9 +165,10 @@ struct Viewer {
 }
 
 impl Viewer {
+    /// One that has joined: the control process has told it of the viewers.
     async fn new(client: &Client, program: u64) -> Viewer {
         let (input, output) = client.attach("kept", program).await.expect("one").split();
-        Viewer {
+        let mut viewer = Viewer {
             input,
             output,
             viewers: Vec::new(),
@@ -176,7 +177,9 @@ impl Viewer {
             size: Size::default(),
             missed: 0,
             text: String::new(),
-        }
+        };
+        viewer.until(|viewer| !viewer.viewers.is_empty()).await;
+        viewer
     }
 
     async fn says(&mut self, input: Input) {

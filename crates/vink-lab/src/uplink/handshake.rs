@@ -9,13 +9,8 @@
 
 use std::collections::VecDeque;
 
-/// Of Ethernet.
-const HEADER: usize = 14;
-/// Of TCP, without options.
-const TCP: usize = 20;
-const TCP_PROTOCOL: u8 = 6;
-const SYN_ACK: u8 = 0x12;
-const ACK: u8 = 0x10;
+use super::segment::{Segment, ACK, ETHERNET, SYN, TCP, TCP_PROTOCOL};
+
 /// In units of passt's window scale, 256 bytes: until its first segment tells more.
 const WINDOW: u16 = 256;
 
@@ -43,26 +38,19 @@ impl Handshakes {
 
 /// The ACK of a frame that is a SYN and ACK; `None` if it is anything else.
 fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
-    let ip = frame.get(HEADER..)?;
-    // Of the IP header; where the addresses are in it, and how long one is.
-    let (length, addresses, size) = match (&frame[12..HEADER], ip.first()?) {
-        ([0x08, 0x00], 0x45) if *ip.get(9)? == TCP_PROTOCOL => (20, 12, 4),
-        ([0x86, 0xdd], first) if first >> 4 == 6 && *ip.get(6)? == TCP_PROTOCOL => (40, 8, 16),
-        _ => return None,
-    };
-    let tcp = ip.get(length..length + TCP)?;
-    if tcp[13] & 0x3f != SYN_ACK {
+    let asked = Segment::of(frame)?;
+    if asked.flags() != SYN | ACK {
         return None;
     }
-    let mut answer = frame[..HEADER + length + TCP].to_vec();
+    let (length, addresses, size) = (asked.header, asked.addresses, asked.size);
+    let mut answer = frame[..ETHERNET + length + TCP].to_vec();
     answer[..12].rotate_left(6);
-    let (header, segment) = answer[HEADER..].split_at_mut(length);
+    let (header, segment) = answer[ETHERNET..].split_at_mut(length);
     header[addresses..][..2 * size].rotate_left(size);
     segment[..4].rotate_left(2);
     // What it expects is what it gets, and the other way round.
-    segment[4..8].copy_from_slice(&tcp[8..12]);
-    let sequence = u32::from_be_bytes(tcp[4..8].try_into().expect("4 bytes"));
-    segment[8..12].copy_from_slice(&sequence.wrapping_add(1).to_be_bytes());
+    segment[4..8].copy_from_slice(&asked.acknowledged().to_be_bytes());
+    segment[8..12].copy_from_slice(&asked.sequence().wrapping_add(1).to_be_bytes());
     segment[12] = (TCP as u8 / 4) << 4;
     segment[13] = ACK;
     segment[14..16].copy_from_slice(&WINDOW.to_be_bytes());
@@ -106,7 +94,7 @@ mod tests {
         frame.extend([0x45, 0, 0, 44, 0, 0, 0x40, 0, 64, 6, 0, 0]);
         frame.extend([10, 0, 2, 15, 10, 0, 2, 2]);
         frame.extend([0, 7, 0x10, 0, 255, 255, 255, 255, 0, 0, 1, 0]);
-        frame.extend([0x60, SYN_ACK, 1, 2, 3, 4, 0, 0, 2, 4, 5, 180]);
+        frame.extend([0x60, SYN | ACK, 1, 2, 3, 4, 0, 0, 2, 4, 5, 180]);
         frame
     }
 

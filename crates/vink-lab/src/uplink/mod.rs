@@ -8,11 +8,13 @@
 
 mod attachment;
 mod device;
+mod fins;
 mod forward;
 mod handshake;
 mod passt;
 mod passt_backend;
 mod port_keeper;
+mod segment;
 pub(crate) mod share;
 mod shared;
 mod tap;
