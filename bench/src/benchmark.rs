@@ -388,6 +388,8 @@ pub(crate) const GROUPS: &[Group] = &[
             figure("inproc_rtt_busy", "us", None),
             figure("trap_rtt_busy", "us", None),
             figure("inproc_rtt_idle", "us", None),
+            figure("inproc_rtt_flat", "ratio", Some(Bar::AtMost(3.0))),
+            figure("pipe_rtt_busy", "us", None),
         ],
     ),
     beside(

@@ -5,11 +5,12 @@
 //! `vink-compat`, which runs the suite's programs trapped and in the default form, one after the other,
 //! so that the ratio is of the same minute.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::pinning::{allow, processors};
 use crate::side::{die_with_parent, Round};
 use crate::BoxError;
 
@@ -104,20 +105,66 @@ pub(crate) fn programs(program: &str) -> Result<Round, BoxError> {
     }))
 }
 
-/// Round trips between two programs beside busy processes: the time with the stack in their own
-/// process to the trapped one, then both, and the first without busy processes, in us.
-pub(crate) fn round_trips(mut in_process: Round, mut trapped: Round) -> Round {
+/// What the other process of [`pipe_round_trip`] does.
+pub(crate) fn echo() -> Result<(), BoxError> {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut byte = [0];
+    while input.read(&mut byte)? > 0 {
+        output.write_all(&byte)?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// A round trip of a byte through two pipes, in us: what two processes that block and wake each other
+/// need at least, without a network stack.
+fn pipe_round_trip() -> Result<f64, BoxError> {
+    const TRIPS: u32 = 20_000;
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["loop", "echo"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn()?;
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = child.stdout.take().expect("piped");
+    let mut trip = || {
+        input
+            .write_all(b"x")
+            .and_then(|()| output.read_exact(&mut [0]))
+    };
+    // The other process has begun.
+    trip()?;
+    let begin = Instant::now();
+    for _ in 0..TRIPS {
+        trip()?;
+    }
+    let figure = begin.elapsed().as_secs_f64() * 1e6 / f64::from(TRIPS);
+    // Its input ends, and so does the other process.
+    drop(input);
+    child.wait()?;
+    Ok(figure)
+}
+
+/// Round trips between two programs beside busy processes, in us: with the stack in their own
+/// process to the trapped ones; both; the first without busy processes, and to that; and what a
+/// pipe has beside busy processes.
+pub(crate) fn round_trips(mut in_process: Round, mut trapped: Round) -> Result<Round, BoxError> {
+    let processors = processors()?;
     let figure = |round: &mut Round| -> Result<f64, BoxError> {
         let figure = round()?.first().copied().flatten();
         figure.ok_or_else(|| "the client has printed no figure".into())
     };
-    Box::new(move || {
+    Ok(Box::new(move || {
+        // The worker of the trapped programs is of this process, and goes to a processor of its own.
+        allow(&processors)?;
         let idle = figure(&mut in_process)?;
         let busy = Busy::start(BUSY)?;
         let beside = figure(&mut in_process)?;
         let trapped = figure(&mut trapped)?;
+        let pipe = pipe_round_trip()?;
         drop(busy);
-        let ratio = beside / trapped;
-        Ok(vec![Some(ratio), Some(beside), Some(trapped), Some(idle)])
-    })
+        let figures = [beside / trapped, beside, trapped, idle, beside / idle, pipe];
+        Ok(figures.map(Some).to_vec())
+    }))
 }

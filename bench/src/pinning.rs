@@ -23,11 +23,18 @@ pub(crate) fn processors() -> io::Result<Vec<usize>> {
 
 /// Binds this thread, and what it starts, to this one.
 pub(crate) fn bind(processor: usize) -> io::Result<()> {
+    allow(&[processor])
+}
+
+/// Lets this thread, and what it starts, use these.
+pub(crate) fn allow(processors: &[usize]) -> io::Result<()> {
     // SAFETY: the set is valid and as large as is said.
     unsafe {
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut one);
-        match libc::sched_setaffinity(0, size_of_val(&one), &one) {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for processor in processors {
+            libc::CPU_SET(*processor, &mut set);
+        }
+        match libc::sched_setaffinity(0, size_of_val(&set), &set) {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

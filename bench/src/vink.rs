@@ -99,7 +99,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             Box::new(move || Ok(vec![Some(host::printed_figure(&words)?)]))
         }
         "inproc_rtt_beside" => {
-            beside::round_trips(in_process("inproc_rtt")?, programs("inproc_rtt")?)
+            beside::round_trips(in_process("inproc_rtt")?, programs("inproc_rtt")?)?
         }
         "beside_grpc" => beside::programs("go-grpc")?,
         "beside_unbound" => beside::programs("unbound")?,

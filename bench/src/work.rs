@@ -121,6 +121,7 @@ pub(crate) fn getsockopts(kernel: &impl Calls) -> Result<f64, BoxError> {
 pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), BoxError> {
     let figure = match group {
         "echo_server" => return echo_server(),
+        "echo" => return beside::echo(),
         "spin" => {
             beside::spin();
             return Ok(());

@@ -16,6 +16,7 @@ mod devices;
 mod error;
 pub mod host;
 mod keeper;
+mod meeting;
 mod spin;
 mod stack;
 mod thread;

@@ -1,17 +1,25 @@
 //! How long a thread that waits for packets spins before it blocks.
 //!
-//! A thread that shares its processor with others is *crowded* (`vink_sys::contention`): it blocks at once for a while.
+//! A thread that shares its processor with others is *crowded* (`vink_sys::contention`): it blocks at once for a while,
+//! near to the thread that wakes it (`meeting`).
 
 use std::cell::Cell;
 use std::os::fd::IntoRawFd;
 use std::time::Duration;
 
-use vink_sys::contention::{longer, shorter, shows_contention, FIRST_PAUSE, WINDOW};
+use vink_sys::contention::{shows_contention, FIRST_PAUSE, WINDOW};
 use vink_sys::procfs::SchedStat;
 use vink_sys::rustix::fs::{open, Mode, OFlags};
 use vink_sys::rustix::io::{close, pread};
 
 use crate::host;
+use crate::meeting::Meeting;
+
+/// The longest pause: what it takes to notice that the others have gone. A pause is four times the one before.
+const LONGEST: Duration = Duration::from_millis(320);
+
+/// How often a crowded thread looks whether it mostly waits. Not in the first pauses: a short delay is no crowd.
+const LOOK: Duration = Duration::from_millis(25);
 
 /// The account of one thread. Only that thread uses it.
 #[derive(Debug)]
@@ -22,8 +30,16 @@ pub(crate) struct SpinBudget {
     /// When the account was last looked at.
     looked: Cell<u64>,
     before: Cell<SchedStat>,
+    /// What it said when the thread began to spin, or did so again.
+    begun: Cell<SchedStat>,
+    /// When that was.
+    resumed: Cell<u64>,
+    /// Waits that began to spin since that look, and those that were in vain: nothing came meanwhile.
+    spins: Cell<u32>,
+    in_vain: Cell<u32>,
     /// The thread does not spin until then; 0: it does.
     crowded_until: Cell<u64>,
+    /// How long it does not, next time.
     pause: Cell<Duration>,
 }
 
@@ -34,42 +50,88 @@ impl SpinBudget {
             opened: Cell::new(false),
             looked: Cell::new(0),
             before: Cell::default(),
+            begun: Cell::default(),
+            resumed: Cell::new(0),
+            spins: Cell::new(0),
+            in_vain: Cell::new(0),
             crowded_until: Cell::new(0),
             pause: Cell::new(FIRST_PAUSE),
         }
     }
 
     /// For how many ns the calling thread may spin now, of `most`.
-    pub fn allowed(&self, now: u64, most: u64) -> u64 {
-        if most == 0 || now < self.crowded_until.get() {
+    pub fn allowed(&self, now: u64, most: u64, meeting: Option<Meeting>) -> u64 {
+        if most == 0 {
             return 0;
         }
-        if self.crowded_until.get() == 0 && now < self.looked.get() + ns(WINDOW) {
-            return most;
+        if now < self.crowded_until.get() {
+            if let Some(meeting) = meeting.filter(|_| now >= self.looked.get() + ns(LOOK)) {
+                self.look(now, meeting);
+            }
+            return 0;
         }
-        if let Some(account) = self.read() {
-            self.weigh(now, account);
+        let is_crowded = self.crowded_until.get() != 0;
+        if is_crowded || now >= self.looked.get() + ns(WINDOW) {
+            if let Some(account) = self.read() {
+                self.weigh(now, account);
+            }
         }
         match self.crowded_until.get() {
-            0 => most,
+            0 => {
+                self.spins.set(self.spins.get() + 1);
+                most
+            }
             _ => 0,
+        }
+    }
+
+    /// The thread has spun for as long as it was allowed to, and has to block.
+    pub fn was_in_vain(&self) {
+        self.in_vain.set(self.in_vain.get() + 1);
+    }
+
+    /// A crowded thread that mostly waits joins the other end's; one that computes has more of a processor of its own.
+    fn look(&self, now: u64, meeting: Meeting) {
+        let Some(account) = self.read() else {
+            return;
+        };
+        let SchedStat { ran, delayed } = account.since(self.before.replace(account));
+        let since = self.looked.replace(now);
+        if ns(ran + delayed) < (now - since) / 4 * 3 {
+            meeting.join();
         }
     }
 
     fn weigh(&self, now: u64, account: SchedStat) {
         let before = self.before.replace(account);
         let since = self.looked.replace(now);
+        let is_futile = self.in_vain.replace(0) * 2 > self.spins.replace(0);
         if self.crowded_until.replace(0) != 0 || since == 0 {
             // It tries again; what it was delayed meanwhile says nothing about spinning.
+            self.begun.set(account);
+            self.resumed.set(now);
             return;
         }
         let pause = self.pause.get();
-        if shows_contention(account, before) {
-            self.crowded_until.set(now + ns(pause));
-            self.pause.set(longer(pause));
-        } else {
-            self.pause.set(shorter(pause));
+        // Beside a crowd the thread that is waited for may have to wait for this one's processor, and
+        // this one for none.
+        let is_same_crowd = is_futile && pause > FIRST_PAUSE;
+        if !is_same_crowd && !shows_contention(account, before) {
+            if now >= self.resumed.get() + ns(pause) {
+                self.pause.set(FIRST_PAUSE);
+            }
+            return;
         }
+        // A slice of the host's scheduler is longer than a window, so a busy process does not show in
+        // each. It shows in all that the thread has run since it tried again; a short delay does not.
+        let pause = match is_same_crowd || shows_contention(account, self.begun.get()) {
+            true => pause,
+            false => FIRST_PAUSE,
+        };
+        // The other end tries again at the same time: alone it would spin in vain.
+        self.crowded_until
+            .set((now + ns(pause)).next_multiple_of(ns(pause)));
+        self.pause.set(LONGEST.min(4 * pause));
     }
 
     fn read(&self) -> Option<SchedStat> {
@@ -112,64 +174,127 @@ fn open_account() -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use vink_sys::contention::MAX_PAUSE;
-
     use super::*;
 
     const MS: u64 = 1_000_000;
     const SPIN: u64 = 50_000;
 
-    /// As `allowed`, with this account.
-    fn allowed(budget: &SpinBudget, now: u64, account: SchedStat) -> bool {
-        if now >= budget.crowded_until.get()
-            && (budget.crowded_until.get() != 0 || now >= budget.looked.get() + ns(WINDOW))
-        {
-            budget.weigh(now, account);
+    /// A thread with an account that is made up.
+    struct Thread {
+        budget: SpinBudget,
+        now: u64,
+        account: SchedStat,
+    }
+
+    impl Thread {
+        fn new() -> Thread {
+            let mut thread = Thread {
+                budget: SpinBudget::new(),
+                now: 12 * MS,
+                account: SchedStat::default(),
+            };
+            assert!(thread.may_spin());
+            thread
         }
-        budget.crowded_until.get() == 0
+
+        /// As `allowed`.
+        fn may_spin(&mut self) -> bool {
+            let budget = &self.budget;
+            let is_crowded = budget.crowded_until.get() != 0;
+            let is_due = self.now >= budget.looked.get() + ns(WINDOW);
+            if self.now >= budget.crowded_until.get() && (is_crowded || is_due) {
+                budget.weigh(self.now, self.account);
+            }
+            budget.crowded_until.get() == 0
+        }
+
+        /// It runs and is delayed for so many windows; whether it may spin.
+        fn after(&mut self, ran: u32, delayed: u32) -> bool {
+            self.now += ns((ran + delayed) * WINDOW);
+            self.account.ran += ran * WINDOW;
+            self.account.delayed += delayed * WINDOW;
+            self.may_spin()
+        }
+
+        /// It blocks until its pause is over, the length of which is returned.
+        fn pauses(&mut self) -> u64 {
+            let until = self.budget.crowded_until.get();
+            let pause = until - self.now;
+            self.now = until - 1;
+            self.account.delayed += 50 * WINDOW;
+            assert!(!self.may_spin());
+            self.now = until;
+            assert!(self.may_spin());
+            pause
+        }
     }
 
     #[test]
     fn a_crowded_thread_blocks_at_once_and_tries_less_often() {
-        let budget = SpinBudget::new();
-        let mut account = SchedStat::default();
-        let mut now = 10 * MS;
-        // It has its processor, but for what an interrupt takes.
+        let mut thread = Thread::new();
         for _ in 0..100 {
-            now += ns(WINDOW);
-            account.ran += WINDOW;
-            account.delayed += WINDOW / 50;
-            assert!(allowed(&budget, now, account));
+            assert!(thread.after(1, 0));
         }
         let mut pauses = Vec::new();
         for _ in 0..10 {
-            now += ns(WINDOW);
-            account.ran += WINDOW / 2;
-            account.delayed += WINDOW / 2;
-            assert!(!allowed(&budget, now, account));
-            let until = budget.crowded_until.get();
-            pauses.push(until - now);
-            assert!(!allowed(&budget, until - 1, account));
-            now = until;
-            account.delayed += 50 * WINDOW;
-            assert!(allowed(&budget, now, account));
+            // A busy process runs for some windows, the thread for some: that is the same crowd.
+            assert!(thread.after(1, 0));
+            assert!(!thread.after(0, 2));
+            pauses.push(thread.pauses());
         }
-        assert!(pauses.is_sorted() && pauses[0] == ns(FIRST_PAUSE) && pauses[9] == ns(MAX_PAUSE));
-        // The others have gone.
-        for _ in 0..10 {
-            now += ns(WINDOW);
-            account.ran += WINDOW;
-            assert!(allowed(&budget, now, account));
+        assert!((ns(FIRST_PAUSE)..2 * ns(FIRST_PAUSE)).contains(&pauses[0]));
+        let grows = |pair: &[u64]| pair[1] > 2 * pair[0] || pair[1] > ns(LONGEST) / 2;
+        assert!(pauses.windows(2).all(grows), "{pauses:?}");
+        // Both ends try again at once.
+        assert_eq!(thread.now % ns(LONGEST), 0);
+    }
+
+    #[test]
+    fn a_crowd_that_has_gone_is_forgotten() {
+        let mut thread = Thread::new();
+        for _ in 0..5 {
+            assert!(!thread.after(1, 2));
+            thread.pauses();
         }
-        assert_eq!(budget.pause.get(), FIRST_PAUSE);
+        // One comes by, again and again.
+        for _ in 0..5 {
+            for _ in 0..LONGEST.div_duration_f64(WINDOW) as u32 {
+                assert!(thread.after(1, 0));
+            }
+            assert!(!thread.after(1, 1));
+            assert!(thread.pauses() < 2 * ns(FIRST_PAUSE));
+        }
+    }
+
+    /// The thread that it waits for may be waiting for this one's processor.
+    #[test]
+    fn what_is_in_vain_after_a_pause_is_left() {
+        let mut thread = Thread::new();
+        let spins = |thread: &Thread, in_vain: u32| {
+            for n in 0..10 {
+                thread.budget.spins.set(n + 1);
+                if n < in_vain {
+                    thread.budget.was_in_vain();
+                }
+            }
+        };
+        spins(&thread, 10);
+        assert!(thread.after(1, 0), "no crowd was there");
+        assert!(!thread.after(1, 1));
+        thread.pauses();
+        spins(&thread, 5);
+        assert!(thread.after(1, 0));
+        spins(&thread, 6);
+        assert!(!thread.after(1, 0));
+        thread.pauses();
     }
 
     #[test]
     fn a_thread_that_does_not_spin_does_not_look() {
         let budget = SpinBudget::new();
-        assert_eq!(budget.allowed(MS, 0), 0);
+        assert_eq!(budget.allowed(MS, 0, None), 0);
         assert!(!budget.opened.get());
-        assert_eq!(budget.allowed(10 * MS, SPIN), SPIN);
+        assert_eq!(budget.allowed(10 * MS, SPIN, None), SPIN);
         assert!(budget.opened.get());
         assert!(budget.read().is_some(), "this thread's");
         budget.reset();

@@ -11,6 +11,7 @@ use vink_kernel::{Kernel, Outcome, TaskId};
 use crate::boot::boot;
 use crate::devices::Inside;
 use crate::keeper::Keeper;
+use crate::meeting::Meeting;
 use crate::thread::{Record, Thread};
 use crate::token::{Token, TokenGuard};
 use crate::wait::Passed;
@@ -35,6 +36,8 @@ pub struct Stack {
     pub(crate) keeper: Keeper,
     /// In ns.
     pub(crate) spin: u64,
+    /// Where a crowded thread meets the other end's.
+    pub(crate) meeting: Option<Meeting>,
 }
 
 static STACK: OnceLock<Result<Stack, Error>> = OnceLock::new();
@@ -91,14 +94,17 @@ impl Stack {
     }
 
     fn new(config: &Config) -> Result<Stack, Error> {
+        let inside = boot(config)?;
         Ok(Stack {
-            token: Token::new(boot(config)?),
+            token: Token::new(inside),
             entries: AtomicU64::new(0),
             driver: AtomicPtr::new(null_mut()),
             sleeps_until: AtomicU64::new(0),
             due: AtomicU64::new(0),
             keeper: Keeper::new()?,
             spin: config.spin,
+            // The wire is there by now.
+            meeting: Meeting::at(config.uplink.as_ref()),
         })
     }
 

@@ -138,7 +138,8 @@ impl Stack {
         let devices = 1..set.len();
         set.extend_from_slice(host);
         let beginning = monotonic();
-        let spins_until = beginning + me.spin.allowed(beginning, self.spin);
+        let spins_until = beginning + me.spin.allowed(beginning, self.spin, self.meeting);
+        let mut spun = spins_until == beginning;
         let mut round = 0u32;
         loop {
             let time = monotonic();
@@ -150,6 +151,9 @@ impl Stack {
             drop(guard);
             round += 1;
             let ready = if asleep {
+                if !std::mem::replace(&mut spun, true) {
+                    me.spin.was_in_vain();
+                }
                 self.sleeps_until.store(due, Ordering::SeqCst);
                 let awake = || {
                     over()
