@@ -78,7 +78,8 @@ impl SpinBudget {
         }
         match self.crowded_until.get() {
             0 => {
-                self.spins.set(self.spins.get() + 1);
+                // Without an account they are never counted anew.
+                self.spins.set(self.spins.get().saturating_add(1));
                 most
             }
             _ => 0,
@@ -87,7 +88,7 @@ impl SpinBudget {
 
     /// The thread has spun for as long as it was allowed to, and has to block.
     pub fn was_in_vain(&self) {
-        self.in_vain.set(self.in_vain.get() + 1);
+        self.in_vain.set(self.in_vain.get().saturating_add(1));
     }
 
     /// A crowded thread that mostly waits joins the other end's; one that computes has more of a processor of its own.
@@ -105,7 +106,7 @@ impl SpinBudget {
     fn weigh(&self, now: u64, account: SchedStat) {
         let before = self.before.replace(account);
         let since = self.looked.replace(now);
-        let is_futile = self.in_vain.replace(0) * 2 > self.spins.replace(0);
+        let is_futile = self.in_vain.replace(0) > self.spins.replace(0) / 2;
         if self.crowded_until.replace(0) != 0 || since == 0 {
             // It tries again; what it was delayed meanwhile says nothing about spinning.
             self.begun.set(account);
@@ -156,6 +157,8 @@ impl SpinBudget {
         self.file.set(-1);
         self.opened.set(false);
         self.looked.set(0);
+        self.spins.set(0);
+        self.in_vain.set(0);
         self.crowded_until.set(0);
         self.pause.set(FIRST_PAUSE);
     }
