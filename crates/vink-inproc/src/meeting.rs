@@ -11,7 +11,7 @@ use std::fs::canonicalize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use vink_spec::Uplink;
-use vink_sys::rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
+use vink_sys::process::{affinity, cpus, current_cpu, one_cpu, set_affinity, CpuSet};
 
 /// Where the threads at both ends of a wire meet.
 #[derive(Clone, Copy, Debug)]
@@ -36,20 +36,15 @@ impl Meeting {
 
     /// Puts the calling thread on the wire's processor, if it may use more than one.
     pub fn join(self) {
-        let Ok(allowed) = sched_getaffinity(None) else {
+        let Some(allowed) = affinity(0) else {
             return;
         };
         let Some(processor) = self.processor(&allowed) else {
             return;
         };
-        if sched_getcpu() == processor {
-            return;
-        }
-        let mut only = CpuSet::new();
-        only.set(processor);
-        if sched_setaffinity(None, &only).is_ok() {
+        if current_cpu() != processor && set_affinity(0, &one_cpu(processor)) {
             // It is what the thread had a moment ago, so it can't be refused.
-            let _ = sched_setaffinity(None, &allowed);
+            set_affinity(0, &allowed);
         }
     }
 
@@ -58,8 +53,7 @@ impl Meeting {
         if count < 2 {
             return None;
         }
-        let mut processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
-        processors.nth((self.wire % count) as usize)
+        cpus(allowed).nth((self.wire % count) as usize)
     }
 }
 
@@ -92,10 +86,10 @@ mod tests {
 
     #[test]
     fn the_affinity_stays() {
-        let before = sched_getaffinity(None).expect("a set");
+        let before = affinity(0).expect("a set");
         for wire in 0..4 {
             Meeting { wire }.join();
-            assert_eq!(sched_getaffinity(None).expect("a set"), before);
+            assert_eq!(affinity(0).expect("a set"), before);
         }
     }
 }

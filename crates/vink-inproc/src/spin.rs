@@ -274,12 +274,8 @@ mod tests {
     fn what_is_in_vain_after_a_pause_is_left() {
         let mut thread = Thread::new();
         let spins = |thread: &Thread, in_vain: u32| {
-            for n in 0..10 {
-                thread.budget.spins.set(n + 1);
-                if n < in_vain {
-                    thread.budget.was_in_vain();
-                }
-            }
+            thread.budget.spins.set(10);
+            (0..in_vain).for_each(|_| thread.budget.was_in_vain());
         };
         spins(&thread, 10);
         assert!(thread.after(1, 0), "no crowd was there");
