@@ -148,13 +148,12 @@ impl Stream {
         Some(&mut slot[4..])
     }
 
-    /// That many bytes have been put where there was room. The frame.
-    pub fn put(&mut self, length: usize) -> &[u8] {
+    /// That many bytes have been put where there was room.
+    pub fn put(&mut self, length: usize) {
         let queue = &mut self.out;
         let frame = &mut queue.bytes[queue.end..][..4 + length];
         frame[..4].copy_from_slice(&(length as u32).to_be_bytes());
         queue.end += 4 + length;
-        &frame[4..]
     }
 
     /// Sends what has been put, as far as it is taken.

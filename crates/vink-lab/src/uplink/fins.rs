@@ -47,11 +47,8 @@ impl Default for Fins {
 }
 
 impl Fins {
-    /// Whether a frame of the machine's is a FIN that has to wait; it is kept then.
-    pub(super) fn keeps(&mut self, frame: &[u8]) -> bool {
-        let Some(segment) = Segment::of(frame) else {
-            return false;
-        };
+    /// Whether a segment of the machine's is a FIN that has to wait; it is kept then.
+    pub(super) fn keeps(&mut self, segment: Segment<'_>) -> bool {
         let sequence = segment.sequence();
         if segment.flags() & SYN != 0 {
             // Another connection than the one that had this flow before.
@@ -78,7 +75,7 @@ impl Fins {
         self.waiting.push_back(Waiting {
             flow,
             sequence,
-            frame: frame.to_vec(),
+            frame: segment.frame.to_vec(),
         });
         true
     }
@@ -150,52 +147,60 @@ pub(super) mod tests {
         segment(false, port, [1, number], ACK, b"")
     }
 
+    /// Whether a frame is kept.
+    fn keeps(fins: &mut Fins, frame: &[u8]) -> bool {
+        Segment::of(frame).is_some_and(|segment| fins.keeps(segment))
+    }
+
     #[test]
     fn waits_for_the_data_before_it() {
         // The sequence number wraps in between.
         let [first, last] = [0xffff_fff0, 0x20];
         let mut fins = Fins::default();
         fins.learn(&acknowledgement(1, first));
-        assert!(fins.keeps(&fin(1, last)));
-        assert!(fins.keeps(&fin(1, last)), "once more");
+        assert!(keeps(&mut fins, &fin(1, last)));
+        assert!(keeps(&mut fins, &fin(1, last)), "once more");
         fins.learn(&acknowledgement(1, last - 1));
         fins.learn(&acknowledgement(2, last));
         assert_eq!(fins.due(), None);
         fins.learn(&acknowledgement(1, last));
         assert_eq!((fins.due(), fins.due()), (Some(fin(1, last)), None));
         // passt lost it, or its answer: what comes again goes.
-        assert!(!fins.keeps(&fin(1, last)));
+        assert!(!keeps(&mut fins, &fin(1, last)));
     }
 
     #[test]
     fn does_not_wait_without_need() {
         let mut fins = Fins::default();
-        assert!(!fins.keeps(&fin(1, 100)), "nothing is known");
+        assert!(!keeps(&mut fins, &fin(1, 100)), "nothing is known");
         fins.learn(&acknowledgement(1, 50));
         for (flags, data) in [(ACK, &b""[..]), (ACK, b"data"), (FIN | ACK, b"data")] {
             let other = segment(true, 1, [100, 1], flags, data);
-            assert!(!fins.keeps(&other), "{flags:#x}, {data:?}");
+            assert!(!keeps(&mut fins, &other), "{flags:#x}, {data:?}");
         }
         let whole = fin(1, 100);
         for end in 0..14 + 40 {
-            assert!(!fins.keeps(&whole[..end]), "{end} bytes");
+            assert!(!keeps(&mut fins, &whole[..end]), "{end} bytes");
         }
         let mut fragment = whole.clone();
         fragment[21] = 1;
-        assert!(!fins.keeps(&fragment));
-        assert!(fins.keeps(&whole));
+        assert!(!keeps(&mut fins, &fragment));
+        assert!(keeps(&mut fins, &whole));
     }
 
     #[test]
     fn ports_are_used_again() {
         let mut fins = Fins::default();
         fins.learn(&acknowledgement(1, 50));
-        assert!(fins.keeps(&fin(1, 100)));
-        assert!(!fins.keeps(&segment(true, 1, [7000, 0], SYN | ACK, b"")));
+        assert!(keeps(&mut fins, &fin(1, 100)));
+        assert!(!keeps(
+            &mut fins,
+            &segment(true, 1, [7000, 0], SYN | ACK, b"")
+        ));
         fins.learn(&acknowledgement(1, 7001));
         assert_eq!(fins.due(), None, "of the connection before");
-        assert!(!fins.keeps(&fin(1, 7001)));
-        assert!(fins.keeps(&fin(1, 7002)));
+        assert!(!keeps(&mut fins, &fin(1, 7001)));
+        assert!(keeps(&mut fins, &fin(1, 7002)));
     }
 
     #[test]
@@ -204,7 +209,7 @@ pub(super) mod tests {
         let mut waiting = Vec::new();
         for port in 1..=2 * PLACES as u16 {
             fins.learn(&acknowledgement(port, 50));
-            if fins.keeps(&fin(port, 100)) {
+            if keeps(&mut fins, &fin(port, 100)) {
                 waiting.push(port);
             }
         }

@@ -22,9 +22,9 @@ const MOST: usize = 256;
 pub(crate) struct Handshakes(VecDeque<Vec<u8>>);
 
 impl Handshakes {
-    /// What the machine is to be answered to this frame of its own, if anything.
-    pub(crate) fn answer(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
-        let answer = acknowledgement(frame)?;
+    /// What the machine is to be answered to this segment of its own, if anything.
+    pub(crate) fn answer(&mut self, segment: Segment<'_>) -> Option<Vec<u8>> {
+        let answer = acknowledgement(segment)?;
         if let Some(index) = self.0.iter().position(|known| *known == answer) {
             return self.0.remove(index);
         }
@@ -36,14 +36,13 @@ impl Handshakes {
     }
 }
 
-/// The ACK of a frame that is a SYN and ACK; `None` if it is anything else.
-fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
-    let asked = Segment::of(frame)?;
+/// The ACK of a segment that is a SYN and ACK; `None` if it is anything else.
+fn acknowledgement(asked: Segment<'_>) -> Option<Vec<u8>> {
     if asked.flags() != SYN | ACK {
         return None;
     }
     let (length, addresses, size) = (asked.header, asked.addresses, asked.size);
-    let mut answer = frame[..ETHERNET + length + TCP].to_vec();
+    let mut answer = asked.frame[..ETHERNET + length + TCP].to_vec();
     answer[..12].rotate_left(6);
     let (header, segment) = answer[ETHERNET..].split_at_mut(length);
     header[addresses..][..2 * size].rotate_left(size);
@@ -87,6 +86,11 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The ACK of a frame.
+    fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
+        super::acknowledgement(Segment::of(frame)?)
+    }
 
     /// A SYN and ACK with an option, from 10.0.2.15:7 to 10.0.2.2:4096, of sequence 0xffffffff.
     fn v4() -> Vec<u8> {
@@ -134,23 +138,21 @@ mod tests {
     #[test]
     fn the_second_time() {
         let mut handshakes = Handshakes::default();
+        let mut answer = |frame: &[u8]| handshakes.answer(Segment::of(frame).expect("a segment"));
         let numbered = |n: u16| {
             let mut frame = v4();
             frame[36..38].copy_from_slice(&n.to_be_bytes());
             frame
         };
-        assert_eq!(handshakes.answer(&numbered(1)), None);
-        assert_eq!(handshakes.answer(&numbered(2)), None);
-        assert_eq!(
-            handshakes.answer(&numbered(1)),
-            acknowledgement(&numbered(1))
-        );
-        assert_eq!(handshakes.answer(&numbered(1)), None);
+        assert_eq!(answer(&numbered(1)), None);
+        assert_eq!(answer(&numbered(2)), None);
+        assert_eq!(answer(&numbered(1)), acknowledgement(&numbered(1)));
+        assert_eq!(answer(&numbered(1)), None);
         for n in 10..10 + MOST as u16 {
-            assert_eq!(handshakes.answer(&numbered(n)), None);
+            assert_eq!(answer(&numbered(n)), None);
         }
         // Forgotten.
-        assert_eq!(handshakes.answer(&numbered(2)), None);
+        assert_eq!(answer(&numbered(2)), None);
         assert_eq!(handshakes.0.len(), MOST);
     }
 

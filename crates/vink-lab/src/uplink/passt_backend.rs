@@ -8,6 +8,7 @@ use vink_port::{Backend, Deliver, Gone, LinkState, Poll, Stop, Stream, INPUT, RO
 
 use super::fins::Fins;
 use super::handshake::Handshakes;
+use super::segment::Segment;
 
 /// Frames go through one stream for as long as passt lives.
 pub(crate) struct PasstBackend {
@@ -70,11 +71,13 @@ impl Backend for PasstBackend {
 
     fn put(&mut self, length: usize) {
         let room = self.stream.room().expect("the room that it has given");
-        if self.fins.keeps(&room[..length]) {
-            return;
+        if let Some(segment) = Segment::of(&room[..length]) {
+            if self.fins.keeps(segment) {
+                return;
+            }
+            self.answers.extend(self.handshakes.answer(segment));
         }
-        let frame = self.stream.put(length);
-        self.answers.extend(self.handshakes.answer(frame));
+        self.stream.put(length);
     }
 
     fn flush(&mut self) -> bool {

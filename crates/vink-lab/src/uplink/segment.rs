@@ -35,7 +35,7 @@ impl Flow {
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     /// From the Ethernet header on.
-    frame: &'a [u8],
+    pub(super) frame: &'a [u8],
     /// Bytes of the IP header.
     pub(super) header: usize,
     /// Where in it the addresses are, and how long one is.
