@@ -16,7 +16,6 @@ mod devices;
 mod error;
 pub mod host;
 mod keeper;
-mod meeting;
 mod spin;
 mod stack;
 mod thread;

@@ -1,25 +1,29 @@
 //! How long a thread that waits for packets spins before it blocks.
 //!
-//! A thread that shares its processor with others is *crowded* (`vink_sys::contention`): it blocks at once for a while,
-//! near to the thread that wakes it (`meeting`).
+//! Beside busy processes (`vink_sys::contention`) it spins as before, as long as packets come meanwhile: a thread that
+//! blocks and the one that wakes it need an interrupt between processors, which in a virtual machine costs both some
+//! 20 µs. If no packets come, the thread that would send them may be waiting for this one's processor, so this one goes
+//! to another. Both ends do, and neither knows the other's place; therefore the processor is drawn by lot. After some
+//! lots in vain the thread is *crowded*, and blocks at once for a while.
 
 use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::IntoRawFd;
 use std::time::Duration;
 
 use vink_sys::contention::{shows_contention, FIRST_PAUSE, WINDOW};
+use vink_sys::process::{affinity, cpus, current_cpu, one_cpu, set_affinity};
 use vink_sys::procfs::SchedStat;
 use vink_sys::rustix::fs::{open, Mode, OFlags};
 use vink_sys::rustix::io::{close, pread};
 
 use crate::host;
-use crate::meeting::Meeting;
 
 /// The longest pause: what it takes to notice that the others have gone. A pause is four times the one before.
 const LONGEST: Duration = Duration::from_millis(320);
 
-/// How often a crowded thread looks whether it mostly waits. Not in the first pauses: a short delay is no crowd.
-const LOOK: Duration = Duration::from_millis(25);
+/// Lots before a pause. Of two processors, both ends draw the same one in half of all cases.
+const MOST_LOTS: u32 = 6;
 
 /// The account of one thread. Only that thread uses it.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(crate) struct SpinBudget {
     /// Waits that began to spin since that look, and those that were in vain: nothing came meanwhile.
     spins: Cell<u32>,
     in_vain: Cell<u32>,
+    /// Processors drawn since that was well.
+    lots: Cell<u32>,
     /// The thread does not spin until then; 0: it does.
     crowded_until: Cell<u64>,
     /// How long it does not, next time.
@@ -54,26 +60,23 @@ impl SpinBudget {
             resumed: Cell::new(0),
             spins: Cell::new(0),
             in_vain: Cell::new(0),
+            lots: Cell::new(0),
             crowded_until: Cell::new(0),
             pause: Cell::new(FIRST_PAUSE),
         }
     }
 
     /// For how many ns the calling thread may spin now, of `most`.
-    pub fn allowed(&self, now: u64, most: u64, meeting: Option<Meeting>) -> u64 {
-        if most == 0 {
-            return 0;
-        }
-        if now < self.crowded_until.get() {
-            if let Some(meeting) = meeting.filter(|_| now >= self.looked.get() + ns(LOOK)) {
-                self.look(now, meeting);
-            }
+    pub fn allowed(&self, now: u64, most: u64) -> u64 {
+        if most == 0 || now < self.crowded_until.get() {
             return 0;
         }
         let is_crowded = self.crowded_until.get() != 0;
         if is_crowded || now >= self.looked.get() + ns(WINDOW) {
             if let Some(account) = self.read() {
-                self.weigh(now, account);
+                if self.weigh(now, account) {
+                    move_to_any_processor(now);
+                }
             }
         }
         match self.crowded_until.get() {
@@ -91,19 +94,8 @@ impl SpinBudget {
         self.in_vain.set(self.in_vain.get().saturating_add(1));
     }
 
-    /// A crowded thread that mostly waits joins the other end's; one that computes has more of a processor of its own.
-    fn look(&self, now: u64, meeting: Meeting) {
-        let Some(account) = self.read() else {
-            return;
-        };
-        let SchedStat { ran, delayed } = account.since(self.before.replace(account));
-        let since = self.looked.replace(now);
-        if ns(ran + delayed) < (now - since) / 4 * 3 {
-            meeting.join();
-        }
-    }
-
-    fn weigh(&self, now: u64, account: SchedStat) {
+    /// Whether the thread is to try another processor.
+    fn weigh(&self, now: u64, account: SchedStat) -> bool {
         let before = self.before.replace(account);
         let since = self.looked.replace(now);
         let is_futile = self.in_vain.replace(0) > self.spins.replace(0) / 2;
@@ -111,28 +103,33 @@ impl SpinBudget {
             // It tries again; what it was delayed meanwhile says nothing about spinning.
             self.begun.set(account);
             self.resumed.set(now);
-            return;
+            self.lots.set(0);
+            return false;
         }
         let pause = self.pause.get();
-        // Beside a crowd the thread that is waited for may have to wait for this one's processor, and
-        // this one for none.
-        let is_same_crowd = is_futile && pause > FIRST_PAUSE;
-        if !is_same_crowd && !shows_contention(account, before) {
-            if now >= self.resumed.get() + ns(pause) {
-                self.pause.set(FIRST_PAUSE);
-            }
-            return;
-        }
         // A slice of the host's scheduler is longer than a window, so a busy process does not show in
-        // each. It shows in all that the thread has run since it tried again; a short delay does not.
-        let pause = match is_same_crowd || shows_contention(account, self.begun.get()) {
-            true => pause,
-            false => FIRST_PAUSE,
-        };
+        // each. It shows in all that the thread has run since it tried again.
+        let is_beside_others = pause > FIRST_PAUSE
+            || shows_contention(account, before)
+            || shows_contention(account, self.begun.get());
+        if !is_futile || !is_beside_others {
+            if now >= self.resumed.get() + ns(pause) {
+                self.resumed.set(now);
+                self.begun.set(account);
+                self.pause.set(FIRST_PAUSE);
+                self.lots.set(0);
+            }
+            return false;
+        }
+        if self.lots.get() < MOST_LOTS {
+            self.lots.set(self.lots.get() + 1);
+            return true;
+        }
         // The other end tries again at the same time: alone it would spin in vain.
         self.crowded_until
             .set((now + ns(pause)).next_multiple_of(ns(pause)));
         self.pause.set(LONGEST.min(4 * pause));
+        false
     }
 
     fn read(&self) -> Option<SchedStat> {
@@ -159,8 +156,28 @@ impl SpinBudget {
         self.looked.set(0);
         self.spins.set(0);
         self.in_vain.set(0);
+        self.lots.set(0);
         self.crowded_until.set(0);
         self.pause.set(FIRST_PAUSE);
+    }
+}
+
+/// Puts the calling thread on a processor that the lot names, of those that it may use. Its affinity
+/// (sched_setaffinity(2)) stays, so the host's scheduler may move it on; one that another process sets just then
+/// is lost.
+fn move_to_any_processor(lot: u64) {
+    let Some(allowed) = affinity(0) else {
+        return;
+    };
+    let mut hasher = DefaultHasher::new();
+    (lot, std::process::id()).hash(&mut hasher);
+    let lot = hasher.finish() % u64::from(allowed.count());
+    let processor = cpus(&allowed).nth(lot as usize);
+    if let Some(processor) = processor.filter(|processor| *processor != current_cpu()) {
+        if set_affinity(0, &one_cpu(processor)) {
+            // It is what the thread had a moment ago, so it can't be refused.
+            set_affinity(0, &allowed);
+        }
     }
 }
 
@@ -187,6 +204,7 @@ mod tests {
         budget: SpinBudget,
         now: u64,
         account: SchedStat,
+        moves: u32,
     }
 
     impl Thread {
@@ -195,6 +213,7 @@ mod tests {
                 budget: SpinBudget::new(),
                 now: 12 * MS,
                 account: SchedStat::default(),
+                moves: 0,
             };
             assert!(thread.may_spin());
             thread
@@ -206,17 +225,26 @@ mod tests {
             let is_crowded = budget.crowded_until.get() != 0;
             let is_due = self.now >= budget.looked.get() + ns(WINDOW);
             if self.now >= budget.crowded_until.get() && (is_crowded || is_due) {
-                budget.weigh(self.now, self.account);
+                self.moves += u32::from(budget.weigh(self.now, self.account));
             }
             budget.crowded_until.get() == 0
         }
 
-        /// It runs and is delayed for so many windows; whether it may spin.
-        fn after(&mut self, ran: u32, delayed: u32) -> bool {
+        /// It runs and is delayed for so many windows, and of ten spins these are in vain; whether it may spin.
+        fn after(&mut self, ran: u32, delayed: u32, in_vain: u32) -> bool {
             self.now += ns((ran + delayed) * WINDOW);
             self.account.ran += ran * WINDOW;
             self.account.delayed += delayed * WINDOW;
+            self.budget.spins.set(10);
+            (0..in_vain).for_each(|_| self.budget.was_in_vain());
             self.may_spin()
+        }
+
+        /// It spins in vain, and tries other processors.
+        fn draws(&mut self) {
+            let before = self.moves;
+            (0..MOST_LOTS).for_each(|_| assert!(self.after(1, 1, 10)));
+            assert_eq!(self.moves - before, MOST_LOTS);
         }
 
         /// It blocks until its pause is over, the length of which is returned.
@@ -233,16 +261,16 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_thread_blocks_at_once_and_tries_less_often() {
+    fn a_thread_that_spins_in_vain_beside_others_moves_and_then_blocks_at_once() {
         let mut thread = Thread::new();
         for _ in 0..100 {
-            assert!(thread.after(1, 0));
+            assert!(thread.after(1, 0, 10), "nothing else runs there");
         }
+        assert_eq!(thread.moves, 0);
         let mut pauses = Vec::new();
         for _ in 0..10 {
-            // A busy process runs for some windows, the thread for some: that is the same crowd.
-            assert!(thread.after(1, 0));
-            assert!(!thread.after(0, 2));
+            thread.draws();
+            assert!(!thread.after(1, 1, 6));
             pauses.push(thread.pauses());
         }
         assert!((ns(FIRST_PAUSE)..2 * ns(FIRST_PAUSE)).contains(&pauses[0]));
@@ -252,50 +280,61 @@ mod tests {
         assert_eq!(thread.now % ns(LONGEST), 0);
     }
 
+    /// The other end has a processor, if not always.
     #[test]
-    fn a_crowd_that_has_gone_is_forgotten() {
+    fn a_thread_that_gets_packets_spins_beside_others_too() {
         let mut thread = Thread::new();
-        for _ in 0..5 {
-            assert!(!thread.after(1, 2));
-            thread.pauses();
+        for _ in 0..1000 {
+            assert!(thread.after(1, 2, 5));
         }
-        // One comes by, again and again.
-        for _ in 0..5 {
-            for _ in 0..LONGEST.div_duration_f64(WINDOW) as u32 {
-                assert!(thread.after(1, 0));
-            }
-            assert!(!thread.after(1, 1));
-            assert!(thread.pauses() < 2 * ns(FIRST_PAUSE));
-        }
+        assert_eq!(thread.moves, 0);
     }
 
-    /// The thread that it waits for may be waiting for this one's processor.
     #[test]
-    fn what_is_in_vain_after_a_pause_is_left() {
+    fn what_was_in_vain_once_is_forgotten() {
         let mut thread = Thread::new();
-        let spins = |thread: &Thread, in_vain: u32| {
-            thread.budget.spins.set(10);
-            (0..in_vain).for_each(|_| thread.budget.was_in_vain());
-        };
-        spins(&thread, 10);
-        assert!(thread.after(1, 0), "no crowd was there");
-        assert!(!thread.after(1, 1));
-        thread.pauses();
-        spins(&thread, 5);
-        assert!(thread.after(1, 0));
-        spins(&thread, 6);
-        assert!(!thread.after(1, 0));
-        thread.pauses();
+        for _ in 0..5 {
+            thread.draws();
+            assert!(!thread.after(1, 2, 10));
+            thread.pauses();
+        }
+        for _ in 0..5 {
+            for _ in 0..LONGEST.div_duration_f64(WINDOW) as u32 {
+                assert!(thread.after(1, 0, 0));
+            }
+            thread.draws();
+            assert!(!thread.after(1, 1, 10));
+            assert!(thread.pauses() < 2 * ns(FIRST_PAUSE));
+        }
     }
 
     #[test]
     fn a_thread_that_does_not_spin_does_not_look() {
         let budget = SpinBudget::new();
-        assert_eq!(budget.allowed(MS, 0, None), 0);
+        assert_eq!(budget.allowed(MS, 0), 0);
         assert!(!budget.opened.get());
-        assert_eq!(budget.allowed(10 * MS, SPIN, None), SPIN);
+        assert_eq!(budget.allowed(10 * MS, SPIN), SPIN);
         assert!(budget.opened.get());
         assert!(budget.read().is_some(), "this thread's");
         budget.reset();
+    }
+
+    #[test]
+    fn a_lot_moves_the_thread_and_leaves_its_affinity() {
+        let before = affinity(0).expect("a set");
+        let mut places: Vec<usize> = Vec::new();
+        for lot in 0..64 {
+            move_to_any_processor(lot);
+            places.push(current_cpu());
+            assert_eq!(affinity(0).expect("a set"), before);
+        }
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 1 || before.count() == 1);
+        let alone = one_cpu(places[0]);
+        assert!(set_affinity(0, &alone));
+        move_to_any_processor(0);
+        assert_eq!(affinity(0).expect("a set"), alone);
+        set_affinity(0, &before);
     }
 }

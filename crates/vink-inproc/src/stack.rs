@@ -11,7 +11,6 @@ use vink_kernel::{Kernel, Outcome, TaskId};
 use crate::boot::boot;
 use crate::devices::Inside;
 use crate::keeper::Keeper;
-use crate::meeting::Meeting;
 use crate::thread::{Record, Thread};
 use crate::token::{Token, TokenGuard};
 use crate::wait::Passed;
@@ -36,8 +35,6 @@ pub struct Stack {
     pub(crate) keeper: Keeper,
     /// In ns.
     pub(crate) spin: u64,
-    /// Where a crowded thread meets the other end's.
-    pub(crate) meeting: Option<Meeting>,
 }
 
 static STACK: OnceLock<Result<Stack, Error>> = OnceLock::new();
@@ -103,8 +100,6 @@ impl Stack {
             due: AtomicU64::new(0),
             keeper: Keeper::new()?,
             spin: config.spin,
-            // The wire is there by now.
-            meeting: Meeting::at(config.uplink.as_ref()),
         })
     }
 

@@ -138,7 +138,7 @@ impl Stack {
         let devices = 1..set.len();
         set.extend_from_slice(host);
         let beginning = monotonic();
-        let spins_until = beginning + me.spin.allowed(beginning, self.spin, self.meeting);
+        let spins_until = beginning + me.spin.allowed(beginning, self.spin);
         let mut spun = spins_until == beginning;
         let mut round = 0u32;
         loop {
