@@ -462,7 +462,10 @@ pub(crate) const GROUPS: &[Group] = &[
     ),
     kvs(
         "kvs_x1_auto",
-        &[figure("kvs_x1_auto", "k/s", Some(Bar::RatioAtLeast(0.8)))],
+        &[
+            figure("kvs_x1_auto", "k/s", Some(Bar::RatioAtLeast(0.8))),
+            figure("kvs_x1_auto_workers", "k/s", None),
+        ],
     ),
     Group {
         against: Side::HostTwoCpus,
@@ -513,6 +516,7 @@ pub(crate) const GROUPS: &[Group] = &[
             &[
                 figure("filter_change_ms", "ms", Some(Bar::AtMost(2.0))),
                 figure("filter_change_lost", "", Some(Bar::AtMost(0.0))),
+                figure("filter_unchanged_ms", "ms", None),
             ],
             &[Side::Vink],
         )

@@ -9,6 +9,7 @@ use crate::host;
 use crate::lab::Lab;
 use crate::programs::{read_figure, Pair};
 use crate::side::Round;
+use crate::switch::number;
 use crate::BoxError;
 
 /// Numbers of rules, as `vink filter` loads them.
@@ -153,7 +154,8 @@ fn marked(version: usize) -> String {
 }
 
 /// The longest round trip, in ms, while rules are replaced under a flood from another worker, and how many datagrams of
-/// the flood were lost. An echo is always under way, so that none of the waits is missed.
+/// the flood were lost; and the longest one of some seconds without a change. An echo is always under way, so that none
+/// of the waits is missed.
 pub(crate) fn changes() -> Result<Round, BoxError> {
     let rate = DATAGRAMS * SIZE * 8;
     let lab = Lab::up(
@@ -170,12 +172,14 @@ wires: { w: {} }
         lab.vink(&["filter", "set", "b", "even.nft"])?;
         for line in [
             "exec b app echoserver &".to_owned(),
-            "exec b app sink -u -p 9 &".to_owned(),
+            "exec b app sink -u -p 9 -w 8M &".to_owned(),
             format!("exec a app source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
-            "exec a app echo -u -c 1000000000 -i 100us 10.0.0.2 &".to_owned(),
         ] {
             lab.shell(&line)?;
         }
+        let unchanged = lab.shell("exec a app echo -u -c 100000 -i 100us 10.0.0.2")?;
+        let unchanged = number(&unchanged, "\nmax: ")? * 1000.0;
+        lab.shell("exec a app echo -u -c 1000000000 -i 100us 10.0.0.2 &")?;
         for change in 0..CHANGES {
             let file = ["odd.nft", "even.nft"][change % 2];
             lab.vink(&["filter", "set", "b", file])?;
@@ -191,7 +195,7 @@ wires: { w: {} }
         let lost =
             after(&sink, "datagrams came, ").and_then(|rest| rest.split(' ').next()?.parse().ok());
         match (longest, lost) {
-            (Some(longest), Some(lost)) => Ok(vec![Some(longest), Some(lost)]),
+            (Some(longest), Some(lost)) => Ok([longest, lost, unchanged].map(Some).to_vec()),
             _ => Err(format!("echo said {echo:?}, sink {sink:?}").into()),
         }
     }))

@@ -4,7 +4,8 @@
 //! Of the rows `kvs_x1_p1`, `kvs_x1_p16` and `kvs_x4` both programs have their stack in their own process, and
 //! the filter is at the server's port, where the server cannot change it. `kvs_x4` are four servers: on Vink
 //! behind one address, on the host with an address each, whose rates are added up. Each has a client of its
-//! own. Of `kvs_x1_auto` server and client are machines of a lab, and the filter is in the server's stack.
+//! own. Of `kvs_x1_auto` server and client are machines of a lab, and the filter is in the server's stack; of
+//! `kvs_x1_auto_workers` each of them is in a worker of its own.
 //!
 //! On both sides the scheduler says which processor a program is on. The nine processes of Vink's `kvs_x4` do not
 //! spin while they wait, since each processor has several of them.
@@ -118,14 +119,12 @@ pub(crate) fn on_vink(group: &str) -> Result<Round, BoxError> {
     }))
 }
 
-/// Vink's, in a lab: trapped calls, and the filter in the server's own stack.
-fn on_machines() -> Result<Round, BoxError> {
-    let lab = Lab::up(
-        "name: kvs
+/// The lab of `kvs_x1_auto`.
+const LAB: &str = "name: kvs
 machines:
-  client: { worker: client, interfaces: { eth0: { switch: sw, addresses: [10.0.0.1/24] } } }
+  client:
+    interfaces: { eth0: { switch: sw, addresses: [10.0.0.1/24] } }
   server:
-    worker: server
     rights: user
     interfaces: { eth0: { switch: sw, addresses: [10.0.0.100/24] } }
     filter: |
@@ -138,22 +137,33 @@ machines:
         command: exec redis-server --bind 0.0.0.0 --protected-mode no --save ''
         ready: { port: 6379 }
 switches: { sw: {} }
-",
-    )?;
+";
+
+/// Vink's, in a lab: trapped calls, and the filter in the server's own stack. First both machines are where a lab
+/// puts them, in one worker beside the switch's; then each is in a worker of its own.
+fn on_machines() -> Result<Round, BoxError> {
     let pair = Pair::new("kvs_x1_auto", server(0))?;
+    let apart = ["client", "server"]
+        .iter()
+        .fold(LAB.to_owned(), |lab, name| {
+            let machine = format!("  {name}:\n");
+            lab.replace(&machine, &format!("{machine}    worker: {name}\n"))
+        });
+    let labs = [Lab::up(LAB)?, Lab::up(&apart)?];
     Ok(Box::new(move || {
         let words: Vec<&str> = ["exec", "client", "--"]
             .into_iter()
             .chain(pair.client.iter().map(String::as_str))
             .collect();
-        let output = lab.vink(&words)?;
-        Ok(vec![Some(read_figure(&pair, &output)?)])
+        let rate = |lab: &Lab| Ok(Some(read_figure(&pair, &lab.vink(&words)?)?));
+        labs.iter().map(rate).collect()
     }))
 }
 
 /// The host's side.
 pub(crate) fn on_the_host(group: &str) -> Result<Round, BoxError> {
     let count = count(group);
+    let figures = if group == "kvs_x1_auto" { 2 } else { 1 };
     let network = Bridged::new(count)?;
     let mut pairs = Vec::new();
     let mut servers = Vec::new();
@@ -165,7 +175,8 @@ pub(crate) fn on_the_host(group: &str) -> Result<Round, BoxError> {
     }
     Ok(Box::new(move || {
         let _ = &servers;
-        rate(&pairs, |number| network.enter_client(number))
+        let rate = rate(&pairs, |number| network.enter_client(number))?;
+        Ok(rate.repeat(figures))
     }))
 }
 

@@ -117,6 +117,10 @@ impl Pair {
                 fs::write(directory.0.join("redis.conf"), conf)?;
                 let client = match group {
                     "filter" => redis(16, 600_000),
+                    // A second or so.
+                    "kvs_x1_p1" => redis(1, 150_000),
+                    "kvs_x4" => redis(16, 500_000),
+                    "kvs_x1_p16" | "kvs_x1_auto" => redis(16, 1_500_000),
                     _ if group.ends_with("p1") => redis(1, 30_000),
                     _ => redis(16, 300_000),
                 };

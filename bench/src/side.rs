@@ -64,9 +64,10 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time, a Python program and its control process, a browser. A pod's process is where the group puts it.
-const FREE: [&str; 17] = [
+const FREE: [&str; 18] = [
     "relay_",
     "filter",
+    "kvs_",
     "switch_",
     "vm_",
     "trap_",

@@ -70,6 +70,8 @@ pub(crate) struct ListenAddress {
     pub port: u16,
     pub tcp: bool,
     pub udp: bool,
+    /// Bytes of each socket's receive buffer, as of `SO_RCVBUFFORCE` (socket(7)).
+    pub receive_buffer: Option<i32>,
 }
 
 /// The options that say where a server listens; a server's table begins with them.
@@ -96,7 +98,18 @@ impl ListenAddress {
                 .unwrap_or(port),
             tcp: !udp,
             udp: !tcp,
+            receive_buffer: None,
         })
+    }
+
+    fn set_receive_buffer(&self, socket: &Socket<'_>) -> Result<(), AppError> {
+        let Some(bytes) = self.receive_buffer else {
+            return Ok(());
+        };
+        let set = socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
+        set.map_err(AppError::during(format_args!(
+            "set a receive buffer of {bytes} bytes"
+        )))
     }
 
     fn socket_address(&self) -> SocketAddr {
@@ -228,6 +241,7 @@ pub(crate) fn serve<S: Service>(
         let socket = calls.listen(at);
         let socket = socket.map_err(AppError::during(format_args!("listen on {at} (TCP)")))?;
         socket.set_blocking(false)?;
+        address.set_receive_buffer(&socket)?;
         epoll.add(&socket, libc::EPOLLIN, LISTENER)?;
         listener = Some(socket);
     }
@@ -236,6 +250,7 @@ pub(crate) fn serve<S: Service>(
         let socket = calls.datagrams(at);
         let socket = socket.map_err(AppError::during(format_args!("bind to {at} (UDP)")))?;
         socket.set_blocking(false)?;
+        address.set_receive_buffer(&socket)?;
         if at.is_ipv6() {
             // Which of the machine's addresses was written to is where the answer comes from.
             socket.set_option(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &1i32)?;

@@ -30,6 +30,11 @@ pub(crate) static SYNTAX: Syntax = Syntax {
         server::UDP,
         Opt::new('n', "FLOWS", "ends when so many flows have (else never)"),
         Opt::new('i', "TIME", "also reports each interval of this length"),
+        Opt::new(
+            'w',
+            "SIZE",
+            "receive buffer of each socket (else the system's)",
+        ),
     ],
 };
 
@@ -41,10 +46,20 @@ struct SinkApp {
 
 pub(crate) fn make(arguments: &Arguments<'_>, _: &Names) -> Result<Box<dyn App>, String> {
     Ok(Box::new(SinkApp {
-        address: ListenAddress::parse(arguments, PORT)?,
+        address: ListenAddress {
+            receive_buffer: arguments.value('w', receive_buffer)?,
+            ..ListenAddress::parse(arguments, PORT)?
+        },
         flows: arguments.number('n', 1)?,
         interval: arguments.value('i', arguments::time)?,
     }))
+}
+
+/// Linux doubles it, in 32 bits with a sign.
+fn receive_buffer(text: &str) -> Result<i32, String> {
+    let bytes = i32::try_from(arguments::size(text)?);
+    let bytes = bytes.ok().filter(|bytes| *bytes <= i32::MAX / 2);
+    bytes.ok_or_else(|| format!("at most {} bytes", i32::MAX / 2))
 }
 
 impl App for SinkApp {
