@@ -43,7 +43,7 @@ pub(crate) struct SpinBudget {
     in_vain: Cell<u32>,
     /// Busy processes use its processor too.
     beside_others: Cell<bool>,
-    /// Processors drawn since that was well.
+    /// Processors drawn since spinning last went well.
     lots: Cell<u32>,
     /// The thread does not spin until then; 0: it does.
     crowded_until: Cell<u64>,
@@ -77,8 +77,9 @@ impl SpinBudget {
         let is_crowded = self.crowded_until.get() != 0;
         if is_crowded || now >= self.looked.get() + ns(WINDOW) {
             if let Some(account) = self.read() {
-                if self.weigh(now, account) {
-                    move_to_any_processor(now);
+                if self.weigh(now, account) && !move_to_any_processor(now) {
+                    // No lot helps.
+                    self.lots.set(MOST_LOTS);
                 }
             }
         }
@@ -170,12 +171,12 @@ impl SpinBudget {
     }
 }
 
-/// Puts the calling thread on a processor that the lot names, of those that it may use. Its affinity
-/// (sched_setaffinity(2)) stays, so the host's scheduler may move it on; one that another process sets just then
-/// is lost.
-fn move_to_any_processor(lot: u64) {
-    let Some(allowed) = affinity(0) else {
-        return;
+/// Puts the calling thread on a processor that the lot names, of those that it may use; false: it may use but one.
+/// Its affinity (sched_setaffinity(2)) stays, so the host's scheduler may move it on; one that another process sets
+/// just then is lost.
+fn move_to_any_processor(lot: u64) -> bool {
+    let Some(allowed) = affinity(0).filter(|allowed| allowed.count() > 1) else {
+        return false;
     };
     let mut hasher = DefaultHasher::new();
     (lot, std::process::id()).hash(&mut hasher);
@@ -187,6 +188,7 @@ fn move_to_any_processor(lot: u64) {
             set_affinity(0, &allowed);
         }
     }
+    true
 }
 
 fn ns(span: Duration) -> u64 {
@@ -332,7 +334,7 @@ mod tests {
         let before = affinity(0).expect("a set");
         let mut places: Vec<usize> = Vec::new();
         for lot in 0..64 {
-            move_to_any_processor(lot);
+            assert_eq!(move_to_any_processor(lot), before.count() > 1);
             places.push(current_cpu());
             assert_eq!(affinity(0).expect("a set"), before);
         }
@@ -341,7 +343,7 @@ mod tests {
         assert!(places.len() > 1 || before.count() == 1);
         let alone = one_cpu(places[0]);
         assert!(set_affinity(0, &alone));
-        move_to_any_processor(0);
+        assert!(!move_to_any_processor(0));
         assert_eq!(affinity(0).expect("a set"), alone);
         set_affinity(0, &before);
     }
