@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, SeekFrom};
-use rustix::io::FdFlags;
+use rustix::io::{Errno, FdFlags};
 
 use crate::plain::Zeroed;
 use crate::{done, numbered};
@@ -169,11 +169,17 @@ pub fn in_memory_sealed(name: &CStr, size: u64) -> io::Result<File> {
 /// openat2(2) from a directory (`AT_FDCWD`: the current one); no executed program inherits it.
 ///
 /// # Errors
-/// As openat2(2).
+/// As openat2(2), but not `EAGAIN`: below a root, that is a `..` beside a rename(2) or a mount(2)
+/// of whatever on this host, and it is tried again.
 pub fn open_resolving(from: RawFd, path: &CStr, flags: i32, resolve: u64) -> io::Result<File> {
     let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
     let resolve = ResolveFlags::from_bits_retain(resolve);
-    Ok(rustix::fs::openat2(numbered(from)?, path, flags, Mode::empty(), resolve)?.into())
+    loop {
+        match rustix::fs::openat2(numbered(from)?, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            opened => return Ok(opened?.into()),
+        }
+    }
 }
 
 /// A pipe's ends, for reading and for writing, that never wait.
@@ -297,4 +303,38 @@ pub fn set_pipe_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = std::io::pipe()?;
     Ok((read.into(), write.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_path_with_dots_opens_beside_renames() {
+        let folder = std::env::temp_dir().join(format!("vink-renames-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let names = ["a", "b"].map(|name| folder.join(name));
+                std::fs::write(&names[0], "").expect("a file");
+                while !over.load(Ordering::Relaxed) {
+                    std::fs::rename(&names[0], &names[1]).expect("a rename");
+                    std::fs::rename(&names[1], &names[0]).expect("a rename");
+                }
+            });
+            let root = File::open("/").expect("the root");
+            let (flags, resolve) = (libc::O_PATH, libc::RESOLVE_IN_ROOT);
+            for _ in 0..20_000 {
+                let opened = open_resolving(root.as_raw_fd(), c"/proc/../etc", flags, resolve);
+                if let Err(error) = opened {
+                    over.store(true, Ordering::Relaxed);
+                    panic!("{error}");
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        std::fs::remove_dir_all(folder).expect("it is there");
+    }
 }

@@ -264,19 +264,6 @@ impl Calls {
         Ok(Reply::Delivered)
     }
 
-    /// dup(2).
-    pub(crate) fn dup(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
-        let new = match self.tasks.dup_entry(call.tid, entry)? {
-            Ok(new) => new,
-            Err(result) => return self.answer(call, result),
-        };
-        let number = new.number;
-        if self.install(call, new, false)? == Reply::ThreadGone {
-            self.tasks.close_fd(call.tid, number)?;
-        }
-        Ok(())
-    }
-
     /// A task's call is done: shows the readiness that it left, and queues it to be finished.
     pub(crate) fn kernel_call_done(&mut self, task: TaskId) {
         let Some(tid) = self.tasks.table.thread_of(task) else {

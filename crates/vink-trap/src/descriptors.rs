@@ -3,6 +3,7 @@
 use vink_sys::errno::{EBADF, EINVAL, EMFILE};
 use vink_syscalls::{kind, Kind};
 
+use crate::calls::Calls;
 use crate::decision::Decision;
 use crate::fd_table::Entry;
 use crate::in_flight::AfterClose;
@@ -12,6 +13,50 @@ use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
 use crate::tracee;
 use crate::Error;
+
+impl Calls {
+    /// dup(2).
+    pub(crate) fn dup(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
+        self.dup_lowest(call, entry, false)
+    }
+
+    /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
+    ///
+    /// A number that is free now may be another thread's a moment later, by a call that the host
+    /// does; so it is chosen by the host.
+    pub(crate) fn dup_from(&mut self, call: SyscallCtx, entry: &Entry) -> Result<Decision, Error> {
+        let cloexec = call.args[1] as i32 == libc::F_DUPFD_CLOEXEC;
+        let Ok(least) = i32::try_from(call.args[2] as u32) else {
+            return Ok(Decision::Answer(EINVAL));
+        };
+        if least == 0 {
+            self.dup_lowest(call, entry, cloexec)?;
+            return Ok(Decision::Done);
+        }
+        let process = self.tasks.table.process(call.pid);
+        // In virtual time one thread runs at a time.
+        let is_alone = self.clock.is_virtual() || !process.threaded && !process.table.is_shared();
+        if is_alone {
+            return self.tasks.dup_at_least(call, entry, least, cloexec);
+        }
+        process.table.set_may_have_received();
+        self.hold_file(call, entry.clone())?;
+        Ok(Decision::Host)
+    }
+
+    /// Gives the program another descriptor of the file, under the lowest free number.
+    fn dup_lowest(&mut self, call: SyscallCtx, entry: &Entry, cloexec: bool) -> Result<(), Error> {
+        let new = match self.tasks.dup_entry(call.tid, entry)? {
+            Ok(new) => new,
+            Err(result) => return self.answer(call, result),
+        };
+        let number = new.number;
+        if self.install(call, new, cloexec)? == Reply::ThreadGone {
+            self.tasks.close_fd(call.tid, number)?;
+        }
+        Ok(())
+    }
+}
 
 impl Tasks {
     /// dup2(2) and dup3(2).
@@ -43,14 +88,16 @@ impl Tasks {
         Ok(Decision::Close(closed, AfterClose::Passthrough))
     }
 
-    /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-    pub(crate) fn dup_from(&mut self, call: SyscallCtx, entry: &Entry) -> Result<Decision, Error> {
+    /// Gives the program, of which no other thread runs, another descriptor of the file, under the
+    /// lowest free number from `least` on.
+    fn dup_at_least(
+        &mut self,
+        call: SyscallCtx,
+        entry: &Entry,
+        least: i32,
+        cloexec: bool,
+    ) -> Result<Decision, Error> {
         let pid = call.pid;
-        let cloexec = call.args[1] as i32 == libc::F_DUPFD_CLOEXEC;
-        let least = match i32::try_from(call.args[2]) {
-            Ok(least) => least,
-            Err(_) => return Ok(Decision::Answer(EINVAL)),
-        };
         let free = (least..=i32::MAX).find(|fd| tracee::descriptor(pid, *fd).is_none());
         match free {
             // Beyond the limit, the least number allowed is a bad argument, any other too many.

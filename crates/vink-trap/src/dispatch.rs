@@ -194,7 +194,7 @@ impl Supervisor {
             }
             Kind::Fcntl => match (first, call.args[1] as i32) {
                 (Some(entry), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
-                    let decision = self.calls.tasks.dup_from(call, &entry)?;
+                    let decision = self.calls.dup_from(call, &entry)?;
                     self.carry_out(call, decision)
                 }
                 (Some(entry), _) => match self.calls.own(call, &entry)? {

@@ -11,6 +11,7 @@
 //! process.
 
 use crate::calls::Calls;
+use crate::fd_table::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
@@ -35,7 +36,6 @@ impl Calls {
         if table.is_empty() && !table.may_have_received() {
             return Ok(());
         }
-        let machine = self.tasks.table.machine_of(call.pid);
         let count = match shapes(call.nr) {
             Some([_, Shape::InMessages(count), ..]) => call.args[*count].min(MAX_MESSAGES),
             _ => 1,
@@ -45,18 +45,23 @@ impl Calls {
                 self.adopt_received(call.tid, fd)?;
                 let table = self.tasks.table.fd_table(call.pid);
                 table.show_to_others(call, &[fd]);
-                let Some(entry) = self.tasks.table.entry(call.tid, fd as u64) else {
-                    continue;
-                };
-                entry.file.placeholder.share();
-                // The receiver may put it into an epoll instance before any call tells us that it
-                // is there.
-                self.mirror_edges(call.tid, &entry)?;
-                let tasks = &mut self.tasks;
-                self.held_files.hold(tasks, call.tid, machine, entry)?;
+                if let Some(entry) = self.tasks.table.entry(call.tid, fd as u64) {
+                    self.hold_file(call, entry)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// The host is about to give some process a descriptor of a Vink file by itself: it is held
+    /// until a call names it.
+    pub(crate) fn hold_file(&mut self, call: SyscallCtx, entry: Entry) -> Result<(), Error> {
+        entry.file.placeholder.share();
+        // The receiver may put it into an epoll instance before any call tells us that it is there.
+        self.mirror_edges(call.tid, &entry)?;
+        let machine = self.tasks.table.machine_of(call.pid);
+        let tasks = &mut self.tasks;
+        self.held_files.hold(tasks, call.tid, machine, entry)
     }
 
     /// A process may have received files: gets to know those that the call is about.

@@ -67,6 +67,41 @@ assert d.recv(1) == b''
 }
 
 #[test]
+fn copies_get_no_number_of_another_thread() {
+    as_both("semantics::copies_get_no_number_of_another_thread", || {
+        check(
+            "
+over = False
+def opens():
+    while not over:
+        f = os.open('/dev/null', os.O_RDWR)
+        assert os.write(f, b'not for the stream') == 18
+        os.close(f)
+ts = [threading.Thread(target=opens, daemon=True) for n in range(2)]
+for t in ts: t.start()
+for n in range(1500):
+    for least in 0, b.fileno() + 1, 40:
+        d = fcntl.fcntl(a, fcntl.F_DUPFD_CLOEXEC, least); assert d >= least
+        assert os.write(d, b'x') == 1 and b.recv(20) == b'x'
+        assert fcntl.fcntl(d, fcntl.F_GETFD) == 1
+        os.close(d)
+over = True
+for t in ts: t.join()
+f = fcntl.fcntl(a, fcntl.F_DUPFD, 100); assert f == 100
+g = fcntl.fcntl(f, fcntl.F_DUPFD, 100); assert g == 101
+e = select.epoll(); h = fcntl.fcntl(b, fcntl.F_DUPFD, 200); e.register(h, select.EPOLLIN)
+os.write(g, b'y'); assert e.poll() == [(h, select.EPOLLIN)] and os.read(h, 9) == b'y'
+a.close(); os.close(f); assert not e.poll(0)
+os.close(g); assert os.read(h, 9) == b''
+for bad in 1 << 20, (1 << 31) - 1:
+    try: fcntl.fcntl(b, fcntl.F_DUPFD, bad); assert False
+    except OSError as x: assert x.errno == errno.EINVAL
+",
+        );
+    });
+}
+
+#[test]
 fn file_flags_are_the_kernels() {
     as_both("semantics::file_flags_are_the_kernels", || {
         check(
