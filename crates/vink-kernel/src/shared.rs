@@ -149,13 +149,13 @@ impl Kernel {
         }
     }
 
-    /// Listens to what the other process of a shared end says; when it comes or goes, so does the
-    /// line.
+    /// Listens to what the other process of a shared end says, and whether it has rung; when it
+    /// comes or goes, so does the line.
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`]; as [`Kernel::run`].
-    pub fn hear(&mut self, end: EndId) -> Result<PeerState, Error> {
-        let (before, now) = {
+    pub fn hear(&mut self, end: EndId) -> Result<(PeerState, bool), Error> {
+        let (before, (now, rang)) = {
             let shares = &mut *self.host.shares.borrow_mut();
             let share = shares.of_end(end).ok_or(Error::NoSuchEnd)?;
             let before = share.line.state();
@@ -170,7 +170,7 @@ impl Kernel {
                 args,
             )?;
         }
-        Ok(now)
+        Ok((now, rang))
     }
 
     /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a

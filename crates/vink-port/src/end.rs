@@ -69,7 +69,7 @@ impl End {
 
     /// Listens to the other process; to be called when the descriptor is readable.
     pub fn hear(&mut self) -> PeerState {
-        self.line.listen()
+        self.line.listen().0
     }
 
     /// Frames that were malformed, or that there was no room for.

@@ -73,14 +73,15 @@ impl Line {
         let _ = send(&self.bell, b"!", flags);
     }
 
-    /// Takes the bytes that have come; how the other side is now.
-    pub fn listen(&mut self) -> PeerState {
+    /// Takes the bytes that have come; how the other side is now, and whether there were any.
+    pub fn listen(&mut self) -> (PeerState, bool) {
         let mut bytes = [0u8; 64];
+        let mut rang = false;
         while self.gone.is_none() {
             match recv(&self.bell, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => self.lose(),
                 Ok((got, _)) => {
-                    self.met = true;
+                    (self.met, rang) = (true, true);
                     if got < bytes.len() {
                         break;
                     }
@@ -89,7 +90,7 @@ impl Line {
                 Err(_) => self.lose(),
             }
         }
-        self.state()
+        (self.state(), rang)
     }
 
     fn lose(&mut self) {

@@ -34,8 +34,13 @@ pub(crate) struct SharedWireDevice {
     /// No peer has met this process at the rendezvous.
     alone: bool,
     poll: Poll,
+    /// How often it was served for its doorbell alone since the rendezvous was last looked at.
+    rings: u32,
     state: Rc<RefCell<UplinkState>>,
 }
+
+/// So often a doorbell is answered before the rendezvous is looked at again, which costs more.
+const MOST_RINGS: u32 = 64;
 
 /// A wire's end, its device, and the state of its uplink.
 pub(crate) type Attached = (EndId, DeviceId, Rc<RefCell<UplinkState>>);
@@ -141,6 +146,7 @@ fn attach_with(
             alone: rendezvous.is_some(),
             rendezvous,
             poll,
+            rings: 0,
             state: state.clone(),
         };
         let device = host.attach_device(Box::new(device))?;
@@ -153,19 +159,39 @@ fn attach_with(
 }
 
 impl SharedWireDevice {
-    /// Replaces a peer that has gone by one that has come.
-    fn poll_rendezvous(&mut self, kernel: &mut Kernel) -> Result<(), vink_kernel::Error> {
+    /// How the peer is now; `None`: it has only rung. What waits at the rendezvous meanwhile is
+    /// readable still.
+    fn peer(&mut self, kernel: &mut Kernel) -> Result<Option<PeerState>, vink_kernel::Error> {
+        let (peer, rang) = kernel.hear(self.end)?;
+        let was_up = self.state.borrow().link.is_up();
+        if rang && was_up && peer == PeerState::Present && self.rings < MOST_RINGS {
+            self.rings += 1;
+            return Ok(None);
+        }
+        self.rings = 0;
+        Ok(Some(match self.poll_rendezvous(kernel, peer)? {
+            true => kernel.hear(self.end)?.0,
+            false => peer,
+        }))
+    }
+
+    /// Replaces a peer that has gone by one that has come. Whether it has.
+    fn poll_rendezvous(
+        &mut self,
+        kernel: &mut Kernel,
+        peer: PeerState,
+    ) -> Result<bool, vink_kernel::Error> {
         let Some((rendezvous, _)) = &mut self.rendezvous else {
-            return Ok(());
+            return Ok(false);
         };
-        if let (false, PeerState::Gone(_)) = (self.alone, kernel.hear(self.end)?) {
+        if let (false, PeerState::Gone(_)) = (self.alone, peer) {
             self.alone = true;
             // It is closed when the next one comes, at the latest.
             let _ = self.poll.remove(&self.doorbell);
             rendezvous.again();
         }
         let Some(half) = rendezvous.answer(!self.alone) else {
-            return Ok(());
+            return Ok(false);
         };
         let shared = match kernel.share_anew(self.end, half) {
             Ok(doorbell) => self.poll.add(&doorbell, INPUT).map(|()| doorbell).ok(),
@@ -177,7 +203,7 @@ impl SharedWireDevice {
             // Out of descriptors or memory: the peer finds its own end closed.
             None => rendezvous.again(),
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -191,11 +217,12 @@ impl Device for SharedWireDevice {
     }
 
     fn serve(&mut self, kernel: &mut Kernel) -> Result<Interest, vink_kernel::Error> {
-        let looked = self.poll_rendezvous(kernel);
-        let other = match looked.and_then(|()| kernel.hear(self.end)) {
+        let other = match self.peer(kernel) {
+            Ok(Some(peer)) => peer,
+            Ok(None) => return Ok(Interest::Readable),
             // It went with its wire.
             Err(vink_kernel::Error::NoSuchEnd) => return Ok(Interest::Ended),
-            heard => heard?,
+            Err(error) => return Err(error),
         };
         let (link, interest) = match (other, &self.rendezvous) {
             (PeerState::Present, _) => (LinkState::Up, Interest::Readable),
