@@ -149,12 +149,20 @@ impl Kernel {
         }
     }
 
-    /// Listens to what the other process of a shared end says, and whether it has rung; when it
-    /// comes or goes, so does the line.
+    /// Listens to what the other process of a shared end says; when it comes or goes, so does the
+    /// line.
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`]; as [`Kernel::run`].
-    pub fn hear(&mut self, end: EndId) -> Result<(PeerState, bool), Error> {
+    pub fn hear(&mut self, end: EndId) -> Result<PeerState, Error> {
+        self.listen(end).map(|(peer, _)| peer)
+    }
+
+    /// The same, and whether it has rung.
+    ///
+    /// # Errors
+    /// As [`Kernel::hear`].
+    pub fn listen(&mut self, end: EndId) -> Result<(PeerState, bool), Error> {
         let (before, (now, rang)) = {
             let shares = &mut *self.host.shares.borrow_mut();
             let share = shares.of_end(end).ok_or(Error::NoSuchEnd)?;
@@ -171,6 +179,12 @@ impl Kernel {
             )?;
         }
         Ok((now, rang))
+    }
+
+    /// Whether wires lead to other processes.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        !self.host.shares.borrow().is_empty()
     }
 
     /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a

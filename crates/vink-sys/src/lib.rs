@@ -16,6 +16,7 @@ pub mod epoll;
 pub mod errno;
 pub mod fd;
 pub mod fs_credentials;
+pub mod give_way;
 pub mod mapping;
 pub mod maps;
 pub mod memory;

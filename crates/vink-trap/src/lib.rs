@@ -169,6 +169,7 @@ mod transfer;
 mod tun;
 mod virtual_paths;
 mod watches;
+mod wire_spin;
 mod worker;
 
 pub use binding::set_port_policy;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use vink_kernel::{monotonic, Kernel};
+use vink_sys::poll::events_of;
 
 use crate::calls::Calls;
 use crate::device::Devices;
@@ -21,6 +22,7 @@ use crate::status::{reap, Status};
 use crate::trace::subscriber::TraceTime;
 use crate::trace::Tracer;
 use crate::tracee;
+use crate::wire_spin::WireSpin;
 use crate::Error;
 
 /// Serves programs and devices: takes events and calls, and has each call decided and concluded.
@@ -44,6 +46,7 @@ pub(crate) struct Supervisor {
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
     pub(crate) placement: Placement,
+    wire_spin: WireSpin,
 }
 
 impl Supervisor {
@@ -66,6 +69,7 @@ impl Supervisor {
             alarm_went_off: false,
             statistics: Statistics::new(),
             tracer: None,
+            wire_spin: WireSpin::default(),
         })
     }
 
@@ -97,11 +101,22 @@ impl Supervisor {
                 RingCheck::Sleep => break timeout,
             }
         };
+        let only_forwards =
+            self.calls.tasks.table.is_empty() && self.calls.tasks.kernel.is_shared();
+        if only_forwards && timeout != Some(Duration::ZERO) {
+            let (kernel, reactor) = (&self.calls.tasks.kernel, &self.calls.reactor);
+            let due = kernel.deadline.map_or(u64::MAX, Kernel::host_time);
+            let is_ready = || events_of(reactor.as_raw_fd(), libc::POLLIN, 0) != 0;
+            self.wire_spin.spin(due, || kernel.is_called(), is_ready);
+        }
         let timeout = match self.may_sleep()? {
             true => timeout,
             false => Some(Duration::ZERO),
         };
         let ready = self.wait_for_events(timeout)?;
+        if only_forwards {
+            self.wire_spin.woken();
+        }
         self.handle_events(&ready)?;
         self.calls.reactor.reuse(ready);
         // What the callers and others have sent before comes before.

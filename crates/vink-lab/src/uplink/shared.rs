@@ -162,7 +162,7 @@ impl SharedWireDevice {
     /// How the peer is now; `None`: it has only rung. What waits at the rendezvous meanwhile is
     /// readable still.
     fn peer(&mut self, kernel: &mut Kernel) -> Result<Option<PeerState>, vink_kernel::Error> {
-        let (peer, rang) = kernel.hear(self.end)?;
+        let (peer, rang) = kernel.listen(self.end)?;
         let was_up = self.state.borrow().link.is_up();
         if rang && was_up && peer == PeerState::Present && self.rings < MOST_RINGS {
             self.rings += 1;
@@ -170,7 +170,7 @@ impl SharedWireDevice {
         }
         self.rings = 0;
         Ok(Some(match self.poll_rendezvous(kernel, peer)? {
-            true => kernel.hear(self.end)?.0,
+            true => kernel.hear(self.end)?,
             false => peer,
         }))
     }
