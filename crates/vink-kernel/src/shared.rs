@@ -27,6 +27,8 @@ struct Share {
     /// Until the image has said which.
     end: Option<EndId>,
     line: Line,
+    /// See [`Kernel::spin_for`].
+    is_spun_for: bool,
 }
 
 impl Shares {
@@ -110,10 +112,15 @@ impl Kernel {
             errno: error.raw_os_error().unwrap_or(EINVAL),
         };
         let line = Line::new(&half).map_err(failed)?;
+        let is_spun_for = end.is_some_and(|end| {
+            let shares = &mut *self.host.shares.borrow_mut();
+            shares.of_end(end).is_some_and(|old| old.is_spun_for)
+        });
         let share = Share {
             wire,
             end: None,
             line,
+            is_spun_for,
         };
         let bell = half.into_bell();
         let cookie = {
@@ -181,10 +188,23 @@ impl Kernel {
         Ok((now, rang))
     }
 
-    /// Whether wires lead to other processes.
+    /// Frames of the process at this end, and of those that come after it, are worth spinning for
+    /// ([`Kernel::spins`]).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEnd`].
+    pub fn spin_for(&mut self, end: EndId) -> Result<(), Error> {
+        let shares = &mut *self.host.shares.borrow_mut();
+        let share = shares.of_end(end).ok_or(Error::NoSuchEnd)?;
+        share.is_spun_for = true;
+        Ok(())
+    }
+
+    /// Whether a thread that runs this kernel is to spin before it sleeps, for an end's frames.
     #[inline]
-    pub fn is_shared(&self) -> bool {
-        !self.host.shares.borrow().is_empty()
+    pub fn spins(&self) -> bool {
+        let shares = self.host.shares.borrow();
+        shares.all.values().any(|share| share.is_spun_for)
     }
 
     /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// What only a thread that computes takes: less than a time slice, and more than a burst of packets takes.
 const LONG: Duration = Duration::from_millis(2);
+/// Without another thread a yield takes less than this, with one more: two context switches.
+const SWITCH: Duration = Duration::from_micros(4);
 /// So many times as long as that has lasted, no other one is let in.
 const SHARE: u32 = 64;
 
@@ -31,22 +33,25 @@ impl GiveWay {
         now >= self.paused_until.get()
     }
 
-    /// Lets others run, if that [may](GiveWay::may) be; `clock` is `CLOCK_MONOTONIC`, in ns.
+    /// Lets others run, if that [may](GiveWay::may) be; `clock` is `CLOCK_MONOTONIC`, in ns. Whether one
+    /// has.
     #[inline]
-    pub fn give_way(&self, clock: impl Fn() -> u64) {
+    pub fn give_way(&self, clock: impl Fn() -> u64) -> bool {
         let before = clock();
-        if self.may(before) {
-            rustix::thread::sched_yield();
-            self.weigh(before, clock());
+        if !self.may(before) {
+            return false;
         }
+        rustix::thread::sched_yield();
+        self.weigh(before, clock())
     }
 
     #[inline]
-    fn weigh(&self, before: u64, after: u64) {
+    fn weigh(&self, before: u64, after: u64) -> bool {
         let taken = after.saturating_sub(before);
         if taken >= LONG.as_nanos() as u64 {
             self.paused_until.set(after + u64::from(SHARE) * taken);
         }
+        taken >= SWITCH.as_nanos() as u64
     }
 }
 

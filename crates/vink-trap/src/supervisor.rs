@@ -101,8 +101,7 @@ impl Supervisor {
                 RingCheck::Sleep => break timeout,
             }
         };
-        let only_forwards =
-            self.calls.tasks.table.is_empty() && self.calls.tasks.kernel.is_shared();
+        let only_forwards = self.calls.tasks.table.is_empty() && self.calls.tasks.kernel.spins();
         if only_forwards && timeout != Some(Duration::ZERO) {
             let (kernel, reactor) = (&self.calls.tasks.kernel, &self.calls.reactor);
             let due = kernel.deadline.map_or(u64::MAX, Kernel::host_time);

@@ -1,8 +1,8 @@
-//! A worker that only forwards, such as a switch, spins for frames of other processes before it
-//! sleeps: being woken costs it, and the process that wakes it, more than a frame does.
+//! A worker that only forwards, such as a switch, spins for frames of processes outside its lab
+//! before it sleeps: being woken costs it, and the process that wakes it, more than a frame does.
 //!
-//! It spins only while frames come often, lets other threads run on its processor meanwhile, and does
-//! not spin at all beside one that computes there.
+//! It spins only while frames come often, and lets other threads run on its processor meanwhile. If
+//! one has run and there is no frame, it sleeps; beside one that computes it does not spin at all.
 
 use vink_kernel::monotonic;
 use vink_sys::give_way::GiveWay;
@@ -47,11 +47,15 @@ impl WireSpin {
             if look % LOOKS_PER_POLL == 0 && is_ready() {
                 break;
             }
-            match look % LOOKS_PER_YIELD {
+            let others_ran = match look % LOOKS_PER_YIELD {
                 0 => self.others.give_way(monotonic),
-                _ => std::hint::spin_loop(),
-            }
+                _ => false,
+            };
+            std::hint::spin_loop();
             self.slept = monotonic();
+            if others_ran && !has_frames() {
+                break;
+            }
         }
     }
 

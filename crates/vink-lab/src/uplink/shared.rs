@@ -127,6 +127,11 @@ fn attach_with(
         Ok(poll)
     };
     let (end, doorbell) = host.kernel().share(wire, half)?;
+    // A lab's own workers poll what their programs post, on processors of their own: a spin would
+    // take these from them.
+    if rendezvous.is_some() {
+        host.kernel().spin_for(end)?;
+    }
     let made =
         poll(&doorbell).map_err(|e| Error::Uplink(format!("a wire to another process: {e}")));
     let attached = made.and_then(|poll| {
