@@ -189,14 +189,10 @@ wires: { w: {} }
         let echo = lab.end("echo")?;
         let sink = lab.end("sink")?;
         lab.end("echoserver")?;
-        let after = |said: &str, mark: &str| said.split(mark).nth(1).map(str::to_owned);
-        let longest = after(&echo, "rtt min/avg/max/mdev = ")
-            .and_then(|rest| rest.split('/').nth(2)?.parse().ok());
-        let lost =
-            after(&sink, "datagrams came, ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-        match (longest, lost) {
-            (Some(longest), Some(lost)) => Ok([longest, lost, unchanged].map(Some).to_vec()),
-            _ => Err(format!("echo said {echo:?}, sink {sink:?}").into()),
-        }
+        let times = echo.split("rtt min/avg/max/mdev = ").nth(1);
+        let longest = times.and_then(|times| times.split('/').nth(2)?.parse().ok());
+        let longest = longest.ok_or_else(|| format!("echo said {echo:?}"))?;
+        let lost = number(&sink, "datagrams came, ")?;
+        Ok([longest, lost, unchanged].map(Some).to_vec())
     }))
 }

@@ -85,8 +85,9 @@ fn p99(lab: &Lab) -> Result<f64, BoxError> {
 
 /// The number behind a text, of an app's report.
 pub(crate) fn number(said: &str, before: &str) -> Result<f64, BoxError> {
+    let is_of_number = |c: char| c.is_ascii_digit() || ".-+e".contains(c);
     let found = said.split(before).nth(1);
-    let found = found.and_then(|rest| rest.split(['\n', ',']).next()?.parse().ok());
+    let found = found.and_then(|rest| rest.split(|c| !is_of_number(c)).next()?.parse().ok());
     found.ok_or_else(|| format!("an app said {said:?}").into())
 }
 

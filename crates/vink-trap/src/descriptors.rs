@@ -33,13 +33,11 @@ impl Calls {
             self.dup_lowest(call, entry, cloexec)?;
             return Ok(Decision::Done);
         }
-        let process = self.tasks.table.process(call.pid);
         // In virtual time one thread runs at a time.
-        let is_alone = self.clock.is_virtual() || !process.threaded && !process.table.is_shared();
-        if is_alone {
+        if self.clock.is_virtual() || self.tasks.table.is_alone(call.pid) {
             return self.tasks.dup_at_least(call, entry, least, cloexec);
         }
-        process.table.set_may_have_received();
+        self.tasks.table.fd_table(call.pid).set_may_have_received();
         self.hold_file(call, entry.clone())?;
         Ok(Decision::Host)
     }

@@ -105,6 +105,12 @@ impl ProcessTable {
         &self.process(pid).table
     }
 
+    /// Whether no other thread has a process's descriptors.
+    pub(crate) fn is_alone(&self, pid: i32) -> bool {
+        let process = self.process(pid);
+        !process.threaded && !process.table.is_shared()
+    }
+
     /// The process of a thread that is known.
     pub(crate) fn pid_of(&self, tid: i32) -> i32 {
         self.threads[&tid].pid
