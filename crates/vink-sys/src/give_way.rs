@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_computes_is_let_in_seldom() {
+    fn a_thread_that_computes_is_let_in_seldom() {
         let give = GiveWay::new();
         let ms = |n: u64| n * 1_000_000;
         give.weigh(0, ms(2) - 1);

@@ -14,6 +14,9 @@ use crate::tasks::Tasks;
 use crate::tracee;
 use crate::Error;
 
+/// Of the numbers below the least one that a copy may have, as many are looked at.
+const MOST_CHECKED: i32 = 8;
+
 impl Calls {
     /// dup(2).
     pub(crate) fn dup(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
@@ -23,13 +26,17 @@ impl Calls {
     /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
     ///
     /// A number that is free now may be another thread's a moment later, by a call that the host
-    /// does; so it is chosen by the host.
+    /// does; so it is chosen by the host. Where the host does this call too, the copy becomes known
+    /// when a call names it, as one that has been received (`scm_rights`), and until the file is
+    /// closed nothing is posted.
     pub(crate) fn dup_from(&mut self, call: SyscallCtx, entry: &Entry) -> Result<Decision, Error> {
         let cloexec = call.args[1] as i32 == libc::F_DUPFD_CLOEXEC;
         let Ok(least) = i32::try_from(call.args[2] as u32) else {
             return Ok(Decision::Answer(EINVAL));
         };
-        if least == 0 {
+        // Those below it are mostly the standard ones, which stay open.
+        let is_open = |fd| tracee::descriptor(call.pid, fd).is_some();
+        if least <= MOST_CHECKED && (0..least).all(is_open) {
             self.dup_lowest(call, entry, cloexec)?;
             return Ok(Decision::Done);
         }
