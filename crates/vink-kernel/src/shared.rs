@@ -112,15 +112,11 @@ impl Kernel {
             errno: error.raw_os_error().unwrap_or(EINVAL),
         };
         let line = Line::new(&half).map_err(failed)?;
-        let is_spun_for = end.is_some_and(|end| {
-            let shares = &mut *self.host.shares.borrow_mut();
-            shares.of_end(end).is_some_and(|old| old.is_spun_for)
-        });
         let share = Share {
             wire,
             end: None,
             line,
-            is_spun_for,
+            is_spun_for: false,
         };
         let bell = half.into_bell();
         let cookie = {
@@ -188,8 +184,7 @@ impl Kernel {
         Ok((now, rang))
     }
 
-    /// Frames of the process at this end, and of those that come after it, are worth spinning for
-    /// ([`Kernel::spins`]).
+    /// Frames of the process that is at this end now are worth spinning for ([`Kernel::spins`]).
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`].

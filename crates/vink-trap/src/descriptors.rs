@@ -18,9 +18,22 @@ use crate::Error;
 const MOST_CHECKED: i32 = 8;
 
 impl Calls {
-    /// dup(2).
-    pub(crate) fn dup(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
-        self.dup_lowest(call, entry, false)
+    /// dup(2): gives the program another descriptor of the file, under the lowest free number.
+    pub(crate) fn dup(
+        &mut self,
+        call: SyscallCtx,
+        entry: &Entry,
+        cloexec: bool,
+    ) -> Result<(), Error> {
+        let new = match self.tasks.dup_entry(call.tid, entry)? {
+            Ok(new) => new,
+            Err(result) => return self.answer(call, result),
+        };
+        let number = new.number;
+        if self.install(call, new, cloexec)? == Reply::ThreadGone {
+            self.tasks.close_fd(call.tid, number)?;
+        }
+        Ok(())
     }
 
     /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
@@ -37,7 +50,7 @@ impl Calls {
         // Those below it are mostly the standard ones, which stay open.
         let is_open = |fd| tracee::descriptor(call.pid, fd).is_some();
         if least <= MOST_CHECKED && (0..least).all(is_open) {
-            self.dup_lowest(call, entry, cloexec)?;
+            self.dup(call, entry, cloexec)?;
             return Ok(Decision::Done);
         }
         // In virtual time one thread runs at a time.
@@ -47,19 +60,6 @@ impl Calls {
         self.tasks.table.fd_table(call.pid).set_may_have_received();
         self.hold_file(call, entry.clone())?;
         Ok(Decision::Host)
-    }
-
-    /// Gives the program another descriptor of the file, under the lowest free number.
-    fn dup_lowest(&mut self, call: SyscallCtx, entry: &Entry, cloexec: bool) -> Result<(), Error> {
-        let new = match self.tasks.dup_entry(call.tid, entry)? {
-            Ok(new) => new,
-            Err(result) => return self.answer(call, result),
-        };
-        let number = new.number;
-        if self.install(call, new, cloexec)? == Reply::ThreadGone {
-            self.tasks.close_fd(call.tid, number)?;
-        }
-        Ok(())
     }
 }
 

@@ -182,7 +182,7 @@ impl Supervisor {
                 self.carry_out(call, decision)
             }
             Kind::Dup => match first {
-                Some(entry) => self.calls.dup(call, &entry),
+                Some(entry) => self.calls.dup(call, &entry, false),
                 None => {
                     table.show_to_others(call, &[call.args[0] as i32]);
                     self.passthrough(call)

@@ -1,8 +1,8 @@
 //! A worker that only forwards, such as a switch, spins for frames of processes outside its lab
 //! before it sleeps: being woken costs it, and the process that wakes it, more than a frame does.
 //!
-//! It spins only while frames come often, and lets other threads run on its processor meanwhile. If
-//! one has run and there is no frame, it sleeps; beside one that computes it does not spin at all.
+//! It spins only while frames come often, and lets other threads run on its processor meanwhile. Once
+//! one has run it spins no more, and beside one that computes it does not begin to.
 
 use vink_kernel::monotonic;
 use vink_sys::give_way::GiveWay;
@@ -36,24 +36,21 @@ impl WireSpin {
     ) {
         let begun = monotonic();
         self.slept = begun;
-        if !self.is_busy {
+        if !self.is_busy || !self.others.may(begun) {
             return;
         }
         let until = due.min(begun + MOST);
         for look in 1.. {
-            if has_frames() || self.slept >= until || !self.others.may(self.slept) {
+            if has_frames() || self.slept >= until {
                 break;
             }
             if look % LOOKS_PER_POLL == 0 && is_ready() {
                 break;
             }
-            let others_ran = match look % LOOKS_PER_YIELD {
-                0 => self.others.give_way(monotonic),
-                _ => false,
-            };
+            let others_ran = look % LOOKS_PER_YIELD == 0 && self.others.give_way(monotonic);
             std::hint::spin_loop();
             self.slept = monotonic();
-            if others_ran && !has_frames() {
+            if others_ran {
                 break;
             }
         }

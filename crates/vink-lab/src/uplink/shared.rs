@@ -127,11 +127,6 @@ fn attach_with(
         Ok(poll)
     };
     let (end, doorbell) = host.kernel().share(wire, half)?;
-    // A lab's own workers poll what their programs post, on processors of their own: a spin would
-    // take these from them.
-    if rendezvous.is_some() {
-        host.kernel().spin_for(end)?;
-    }
     let made =
         poll(&doorbell).map_err(|e| Error::Uplink(format!("a wire to another process: {e}")));
     let attached = made.and_then(|poll| {
@@ -204,7 +199,12 @@ impl SharedWireDevice {
             Err(error) => return Err(error),
         };
         match shared {
-            Some(doorbell) => (self.doorbell, self.alone) = (doorbell, false),
+            Some(doorbell) => {
+                (self.doorbell, self.alone) = (doorbell, false);
+                // Not for a lab's own workers: they poll what their programs post, on processors of
+                // their own, which a spin would take from them.
+                kernel.spin_for(self.end)?;
+            }
             // Out of descriptors or memory: the peer finds its own end closed.
             None => rendezvous.again(),
         }
