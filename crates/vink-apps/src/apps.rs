@@ -254,7 +254,8 @@ impl Apps {
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
         let written = Rc::clone(&self.written);
-        let handle = AppHandle::new(id, written, self.observer.clone(), self.paths.clone());
+        let (observer, paths) = (self.observer.clone(), self.paths.clone());
+        let handle = AppHandle::new(id, kernel.clock(), written, observer, paths);
         let handle = Rc::new(handle);
         let life = Life {
             id,

@@ -6,23 +6,27 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use vink_kernel::Fiber;
+use vink_kernel::{Clock, Fiber};
 use vink_pod::{OpenPath, Stack};
 
 use crate::handle::AppHandle;
 use crate::{AppError, Epoll, Report, Socket};
 
-/// For so long an app may keep the worker from its other clients.
-const TIMESLICE: Duration = Duration::from_millis(1);
+/// For so long an app may keep the worker from its other clients, and from threads that wait for its
+/// processor.
+const TIMESLICE: Duration = Duration::from_micros(20);
 /// After so many calls the time is looked at.
 const CALLS_UNCHECKED: u32 = 16;
+/// In virtual time, where nothing may depend on the host's, a turn lasts for so many calls.
+const CALLS_OF_A_TURN: u32 = 1024;
 
 /// An app's way into its kernel. Its errors are those of the calls' man pages, and one more:
 /// `EINTR` ([`io::ErrorKind::Interrupted`]) from every call once the app is to stop.
 pub struct Calls<'f> {
     fiber: &'f Fiber,
     pub(crate) handle: Rc<AppHandle>,
-    unchecked: Cell<u32>,
+    /// Made since the time was looked at, or since its turn began.
+    calls: Cell<u32>,
 }
 
 thread_local! {
@@ -36,7 +40,7 @@ impl<'f> Calls<'f> {
         let calls = Calls {
             fiber,
             handle,
-            unchecked: Cell::new(0),
+            calls: Cell::new(0),
         };
         // Sleep as long as asked and no longer: prctl(2), PR_SET_TIMERSLACK, 1 ns.
         let slack = [libc::PR_SET_TIMERSLACK as u64, 1, 0, 0, 0, 0];
@@ -251,21 +255,30 @@ impl<'f> Calls<'f> {
 
     /// Lets the worker's other clients have their turn if this app's has been long.
     fn take_turns(&self) {
-        let unchecked = self.unchecked.get() + 1;
-        self.unchecked.set(unchecked % CALLS_UNCHECKED);
-        if unchecked < CALLS_UNCHECKED {
+        let calls = self.calls.get() + 1;
+        let unchecked = match self.handle.clock {
+            Clock::Real => CALLS_UNCHECKED,
+            Clock::Virtual => CALLS_OF_A_TURN,
+        };
+        self.calls.set(calls % unchecked);
+        if calls < unchecked {
             return;
         }
-        let now = Instant::now();
-        let began = TURN_BEGAN.get().unwrap_or(now);
-        if now - began < TIMESLICE {
-            TURN_BEGAN.set(Some(began));
+        if self.handle.clock == Clock::Real && !is_turn_over() {
             return;
         }
         self.fiber
             .call(i64::from(vink_abi::VINK_CALL_YIELD), [0; 6]);
         TURN_BEGAN.set(Some(Instant::now()));
     }
+}
+
+/// Whether the apps of this thread have run for long.
+fn is_turn_over() -> bool {
+    let now = Instant::now();
+    let began = TURN_BEGAN.get().unwrap_or(now);
+    TURN_BEGAN.set(Some(began));
+    now - began >= TIMESLICE
 }
 
 /// `AF_INET` or `AF_INET6`.

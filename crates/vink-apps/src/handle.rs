@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use vink_kernel::Fiber;
+use vink_kernel::{Clock, Fiber};
 use vink_pod::OpenPaths;
 
 use crate::{AppId, Report};
@@ -26,6 +26,8 @@ pub(crate) struct AppHandle {
     /// The owner's queue of apps that have written.
     pub written: Rc<RefCell<VecDeque<AppId>>>,
     pub id: AppId,
+    /// Its kernel's.
+    pub clock: Clock,
     /// How it ended.
     pub end: RefCell<Option<End>>,
     /// Is told of its calls.
@@ -42,6 +44,7 @@ impl AppHandle {
     /// For an app whose output is announced by this queue.
     pub fn new(
         id: AppId,
+        clock: Clock,
         written: Rc<RefCell<VecDeque<AppId>>>,
         observer: Option<Observer>,
         paths: Option<Rc<dyn OpenPaths>>,
@@ -54,6 +57,7 @@ impl AppHandle {
             unreported: Cell::default(),
             written,
             id,
+            clock,
             end: RefCell::default(),
             observer,
             paths,

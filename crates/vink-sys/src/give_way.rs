@@ -11,20 +11,35 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_millis(2);
 /// Without another thread a yield takes less than this, with one more: two context switches.
 const SWITCH: Duration = Duration::from_micros(4);
-/// So many times as long as that has lasted, no other one is let in.
+/// So many times as long as that has lasted, a thread that spins lets no other one in.
 const SHARE: u32 = 64;
 
 /// What one thread knows of those beside it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct GiveWay {
     /// In ns of `CLOCK_MONOTONIC`.
     paused_until: Cell<u64>,
+    share: u32,
+}
+
+impl Default for GiveWay {
+    fn default() -> GiveWay {
+        GiveWay::new()
+    }
 }
 
 impl GiveWay {
-    /// Of a thread that knows nothing yet.
+    /// Of a thread that spins and knows nothing yet.
     pub fn new() -> GiveWay {
-        GiveWay::default()
+        GiveWay::with_share(SHARE)
+    }
+
+    /// The same of one that lets no other one in for `share` times as long as one that computes has had.
+    pub fn with_share(share: u32) -> GiveWay {
+        GiveWay {
+            paused_until: Cell::new(0),
+            share,
+        }
     }
 
     /// Whether no thread beside this one is known to compute.
@@ -49,7 +64,7 @@ impl GiveWay {
     fn weigh(&self, before: u64, after: u64) -> bool {
         let taken = after.saturating_sub(before);
         if taken >= LONG.as_nanos() as u64 {
-            self.paused_until.set(after + u64::from(SHARE) * taken);
+            self.paused_until.set(after + u64::from(self.share) * taken);
         }
         taken >= SWITCH.as_nanos() as u64
     }

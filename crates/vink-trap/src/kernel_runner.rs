@@ -63,6 +63,11 @@ impl KernelRunner {
         Ok(runs)
     }
 
+    /// Whether the time of its next timer has come.
+    pub(crate) fn is_due(&self) -> bool {
+        self.deadline.is_some_and(|at| at <= self.kernel.now())
+    }
+
     /// A call of the worker's own, that ends by itself, on a task that has none in progress.
     pub(crate) fn run_call(&mut self, task: TaskId, nr: i64, args: [u64; 6]) -> Result<i64, Error> {
         let call = Call {

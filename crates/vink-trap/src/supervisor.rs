@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use vink_kernel::{monotonic, Kernel};
+use vink_sys::give_way::GiveWay;
 use vink_sys::poll::events_of;
 
 use crate::calls::Calls;
@@ -24,6 +25,10 @@ use crate::trace::Tracer;
 use crate::tracee;
 use crate::wire_spin::WireSpin;
 use crate::Error;
+
+/// So many times as long as a thread that computes has had this worker's processor, it is not given more
+/// than Linux gives it.
+const SHARE_OF_OTHERS: u32 = 8;
 
 /// Serves programs and devices: takes events and calls, and has each call decided and concluded.
 pub(crate) struct Supervisor {
@@ -47,6 +52,8 @@ pub(crate) struct Supervisor {
     pub(crate) tracer: Option<Rc<Tracer>>,
     pub(crate) placement: Placement,
     wire_spin: WireSpin,
+    /// Threads of the host that could run on this processor.
+    others: GiveWay,
 }
 
 impl Supervisor {
@@ -70,6 +77,7 @@ impl Supervisor {
             statistics: Statistics::new(),
             tracer: None,
             wire_spin: WireSpin::default(),
+            others: GiveWay::with_share(SHARE_OF_OTHERS),
         })
     }
 
@@ -101,20 +109,29 @@ impl Supervisor {
                 RingCheck::Sleep => break timeout,
             }
         };
-        let only_forwards = self.calls.tasks.table.is_empty() && self.calls.tasks.kernel.spins();
+        let has_programs = !self.calls.tasks.table.is_empty();
+        let only_forwards = !has_programs && self.calls.tasks.kernel.spins();
         if only_forwards && timeout != Some(Duration::ZERO) {
             let (kernel, reactor) = (&self.calls.tasks.kernel, &self.calls.reactor);
             let due = kernel.deadline.map_or(u64::MAX, Kernel::host_time);
             let is_ready = || events_of(reactor.as_raw_fd(), libc::POLLIN, 0) != 0;
             self.wire_spin.spin(due, || kernel.is_called(), is_ready);
         }
-        let timeout = match self.may_sleep()? {
+        let may_sleep = self.may_sleep()?;
+        let timeout = match may_sleep {
             true => timeout,
             false => Some(Duration::ZERO),
         };
+        // One with programs sleeps at each of their calls.
+        let goes_on = !has_programs && (!may_sleep || self.calls.tasks.kernel.is_due());
         let ready = self.wait_for_events(timeout)?;
         if only_forwards {
             self.wire_spin.woken();
+        }
+        if goes_on {
+            // Linux has a thread that this one woke wait for the next tick if it has just run, as that of
+            // an idle port beside a flooded one.
+            self.others.give_way(monotonic);
         }
         self.handle_events(&ready)?;
         self.calls.reactor.reuse(ready);
@@ -203,12 +220,7 @@ impl Supervisor {
 
     /// What is due by the clock. Nothing may be: the alarm was for something that is over.
     fn do_what_is_due(&mut self) -> Result<(), Error> {
-        self.calls.tasks.kernel.dirty |= self
-            .calls
-            .tasks
-            .kernel
-            .deadline
-            .is_some_and(|t| t <= self.calls.tasks.kernel.now());
+        self.calls.tasks.kernel.dirty |= self.calls.tasks.kernel.is_due();
         let now = monotonic();
         self.placement.expire(now);
         match self.calls.signals.due() {

@@ -44,11 +44,11 @@
  * and on would keep the kernel from becoming idle, and what reads from running:
  * so many frames fit into a socket's buffer, by default.
  */
-#define TURN_FRAMES	256
-#define TURN_BYTES	(8U << 20)
+#define TURN_FRAMES	64
+#define TURN_BYTES	(256U << 10)
 /* What is taken from one end before the others have theirs. */
 #define WEIGHT		32
-#define WEIGHT_BYTES	(512U << 10)
+#define WEIGHT_BYTES	(128U << 10)
 /* What is copied before the rest is: all headers. */
 #define HEADERS		256
 /*
@@ -361,6 +361,28 @@ static u32 take(struct vx_shared *shared)
 	return len;
 }
 
+static bool has_frames(struct vx_shared *shared)
+{
+	return READ_ONCE(shared->at.inward->head) != shared->tail;
+}
+
+static bool pending(struct vx_shared *shared)
+{
+	return !shared->spoiled &&
+	       ((has_frames(shared) && !turn_is_over()) ||
+		may_go_on(shared)) &&
+	       !test_bit(NAPI_STATE_SCHED, &shared->napi.state);
+}
+
+static void schedule_pending(void)
+{
+	struct vx_shared *shared;
+
+	list_for_each_entry(shared, &all, list)
+		if (pending(shared))
+			napi_schedule(&shared->napi);
+}
+
 static int poll(struct napi_struct *napi, int budget)
 {
 	struct vx_shared *shared = container_of(napi, struct vx_shared, napi);
@@ -382,20 +404,9 @@ static int poll(struct napi_struct *napi, int budget)
 		ring(shared);
 	if (done < budget)
 		napi_complete_done(napi, done);
+	else
+		schedule_pending();
 	return done;
-}
-
-static bool has_frames(struct vx_shared *shared)
-{
-	return READ_ONCE(shared->at.inward->head) != shared->tail;
-}
-
-static bool pending(struct vx_shared *shared)
-{
-	return !shared->spoiled &&
-	       ((has_frames(shared) && !turn_is_over()) ||
-		may_go_on(shared)) &&
-	       !test_bit(NAPI_STATE_SCHED, &shared->napi.state);
 }
 
 /* There may be none: then the host comes back once in vain. */
@@ -419,14 +430,10 @@ bool vink_frames_pending(void)
 /* With interrupts off, as an interrupt would find them. */
 void vink_frames_interrupt(void)
 {
-	struct vx_shared *shared;
-
 	irq_enter();
 	if (vx_put_pending())
 		vx_put_schedule();
-	list_for_each_entry(shared, &all, list)
-		if (pending(shared))
-			napi_schedule(&shared->napi);
+	schedule_pending();
 	irq_exit();
 }
 
