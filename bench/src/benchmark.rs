@@ -511,6 +511,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         most_rounds: 1,
+        against: Side::HostTwoCpus,
         ..group(
             "filter_change",
             &[
@@ -518,7 +519,7 @@ pub(crate) const GROUPS: &[Group] = &[
                 figure("filter_change_lost", "", Some(Bar::AtMost(0.0))),
                 figure("filter_unchanged_ms", "ms", None),
             ],
-            &[Side::Vink],
+            &[Side::HostTwoCpus, Side::Vink],
         )
     },
     group(

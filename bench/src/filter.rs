@@ -1,6 +1,5 @@
 //! What nft rules cost: requests to a filtered server over those to the same server without rules, on Vink
-//! with rules as `vink filter` loads them, and on the host; and how long packets wait while a thousand
-//! rules are replaced.
+//! with rules as `vink filter` loads them, and on the host.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,16 +8,10 @@ use crate::host;
 use crate::lab::Lab;
 use crate::programs::{read_figure, Pair};
 use crate::side::Round;
-use crate::switch::number;
 use crate::BoxError;
 
 /// Numbers of rules, as `vink filter` loads them.
 const COUNTS: [usize; 3] = [1, 100, 1000];
-/// How often a thousand rules are replaced.
-const CHANGES: usize = 1000;
-/// Datagrams a second meanwhile, and bytes of each.
-const DATAGRAMS: u64 = 100_000;
-const SIZE: u64 = 64;
 
 /// Rules that no packet of the benchmark meets, and one that all meet.
 fn rules(count: usize) -> String {
@@ -139,60 +132,5 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
             let output = String::from_utf8_lossy(&output.stdout).into_owned();
             read_figure(&pair, &output)
         })
-    }))
-}
-
-/// Rules whose last one drops each datagram that their first one has not seen.
-fn marked(version: usize) -> String {
-    let mut text = format!(
-        "table inet f {{\n  chain c {{\n    type filter hook input priority 0; policy accept;\n    udp dport 9 meta mark set {version}\n"
-    );
-    for at in 0..998 {
-        text += &format!("    ip saddr 198.18.{}.{} drop\n", at / 250, at % 250);
-    }
-    text + &format!("    udp dport 9 meta mark != {version} drop\n  }}\n}}\n")
-}
-
-/// The longest round trip, in ms, while rules are replaced under a flood from another worker, and how many datagrams of
-/// the flood were lost; and the longest one of some seconds without a change. An echo is always under way, so that none
-/// of the waits is missed.
-pub(crate) fn changes() -> Result<Round, BoxError> {
-    let rate = DATAGRAMS * SIZE * 8;
-    let lab = Lab::up(
-        "name: changes
-machines:
-  a: { worker: left, interfaces: { eth0: { wire: w, addresses: [10.0.0.1/24] } } }
-  b: { worker: right, interfaces: { eth0: { wire: w, addresses: [10.0.0.2/24] } } }
-wires: { w: {} }
-",
-    )?;
-    lab.write("odd.nft", &marked(1))?;
-    lab.write("even.nft", &marked(2))?;
-    Ok(Box::new(move || {
-        lab.vink(&["filter", "set", "b", "even.nft"])?;
-        for line in [
-            "exec b app echoserver &".to_owned(),
-            "exec b app sink -u -p 9 -w 8M &".to_owned(),
-            format!("exec a app source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
-        ] {
-            lab.shell(&line)?;
-        }
-        let unchanged = lab.shell("exec a app echo -u -c 100000 -i 100us 10.0.0.2")?;
-        let unchanged = number(&unchanged, "\nmax: ")? * 1000.0;
-        lab.shell("exec a app echo -u -c 1000000000 -i 100us 10.0.0.2 &")?;
-        for change in 0..CHANGES {
-            let file = ["odd.nft", "even.nft"][change % 2];
-            lab.vink(&["filter", "set", "b", file])?;
-        }
-        // The flood ends first, so that what it sent has come when the sink is asked.
-        lab.end("source")?;
-        let echo = lab.end("echo")?;
-        let sink = lab.end("sink")?;
-        lab.end("echoserver")?;
-        let times = echo.split("rtt min/avg/max/mdev = ").nth(1);
-        let longest = times.and_then(|times| times.split('/').nth(2)?.parse().ok());
-        let longest = longest.ok_or_else(|| format!("echo said {echo:?}"))?;
-        let lost = number(&sink, "datagrams came, ")?;
-        Ok([longest, lost, unchanged].map(Some).to_vec())
     }))
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::filter;
+use crate::filter_change;
 use crate::floor;
 use crate::kvs;
 use crate::programs::{create, read_figure, Pair, GROUPS};
@@ -53,6 +54,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         }
         "relay_tcp" | "relay_udp" => relay::on_the_host(group)?,
         "filter" => filter::on_the_host()?,
+        "filter_change" => filter_change::on_the_host()?,
         _ if group.starts_with("kvs_") => kvs::on_the_host(group)?,
         "hops" => hops()?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),

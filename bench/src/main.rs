@@ -14,6 +14,7 @@ mod driver;
 mod echo;
 mod explore;
 mod filter;
+mod filter_change;
 mod floor;
 mod host;
 mod kvs;

@@ -19,6 +19,7 @@ use crate::crossing;
 use crate::driver;
 use crate::explore;
 use crate::filter;
+use crate::filter_change;
 use crate::host;
 use crate::kvs;
 use crate::outside;
@@ -109,7 +110,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         _ if GROUPS.contains(&group) => programs(group)?,
         _ if group.starts_with("kvs_") => kvs::on_vink(group)?,
         "filter" => filter::on_vink()?,
-        "filter_change" => filter::changes()?,
+        "filter_change" => filter_change::on_vink()?,
         "pod_process" => crossing::process()?,
         "transcoder" => transcoder::overhead()?,
         "transcoder_gold" => transcoder::shedding()?,

@@ -82,6 +82,9 @@ mod tests {
         assert!(give.may(ms(2)), "a burst of packets");
         give.weigh(ms(2), ms(5));
         assert!(!give.may(ms(5)) && !give.may(ms(5 + 3 * 64) - 1) && give.may(ms(5 + 3 * 64)));
+        let give = GiveWay::with_share(8);
+        give.weigh(0, ms(2));
+        assert!(!give.may(ms(2 + 2 * 8) - 1) && give.may(ms(2 + 2 * 8)));
         // That it does not yield meanwhile changes nothing.
         let give = GiveWay::new();
         give.weigh(0, ms(2));

@@ -1,6 +1,6 @@
 //! How apps begin, are looked at and end.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -136,6 +136,38 @@ fn a_panic_ends_its_own_app_only() {
     let client = lab.start(lab.client.id, "echo 10.0.0.2");
     lab.finish(client);
     lab.stop(server);
+}
+
+/// Makes calls none of which waits, and writes down its number at each.
+struct Busy {
+    number: usize,
+    calls: Rc<RefCell<Vec<usize>>>,
+}
+
+impl App for Busy {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
+        for _ in 0..3000 {
+            calls.call(libc::SYS_getppid, [0; 6])?;
+            self.calls.borrow_mut().push(self.number);
+        }
+        Ok(0)
+    }
+}
+
+#[test]
+fn in_virtual_time_the_host_s_does_not_say_which_app_runs() {
+    let mut lab = Lab::new(Clock::Virtual);
+    let calls = Rc::new(RefCell::new(Vec::new()));
+    let apps = [0, 1].map(|number| {
+        let calls = Rc::clone(&calls);
+        lab.start_app(lab.server.id, Busy { number, calls })
+    });
+    for id in apps {
+        lab.end(id);
+    }
+    let calls = calls.borrow();
+    let turns: Vec<_> = calls.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    assert_eq!(turns, [1023, 1023, 1024, 1024, 953, 953]);
 }
 
 /// Serves one client, and tells how far it is.

@@ -42,7 +42,8 @@
 /*
  * What is taken from all ends before the host has its turn. Sides that send on
  * and on would keep the kernel from becoming idle, and what reads from running:
- * so many frames fit into a socket's buffer, by default.
+ * so many frames fit into a socket's buffer, by default. Threads of the host that
+ * wait for this one's processor have it in the host's turn.
  */
 #define TURN_FRAMES	64
 #define TURN_BYTES	(256U << 10)
