@@ -255,6 +255,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         most_rounds: 3,
+        against: Side::HostTwoCpus,
         ..group(
             "switch_flood",
             &[
@@ -263,7 +264,7 @@ pub(crate) const GROUPS: &[Group] = &[
                 figure("switch_flood_us", "us", None),
                 figure("switch_flood_deaf_us", "us", None),
             ],
-            &[Side::Vink],
+            &[Side::HostTwoCpus, Side::Vink],
         )
     },
     Group {

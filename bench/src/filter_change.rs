@@ -156,7 +156,7 @@ fn send(socket: &UdpSocket, floods: &AtomicBool, sent: &AtomicU64) {
 }
 
 /// Counts datagrams until none come and no more are sent.
-fn count(socket: &UdpSocket, is_over: &AtomicBool, came: &AtomicU64) {
+pub(crate) fn count(socket: &UdpSocket, is_over: &AtomicBool, came: &AtomicU64) {
     let mut buffer = [0; SIZE as usize];
     loop {
         match socket.recv(&mut buffer) {

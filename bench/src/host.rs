@@ -15,6 +15,7 @@ use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::relay;
 use crate::scale;
 use crate::side::{die_with_parent, Round};
+use crate::switch_flood;
 use crate::work::{self, Host, Socket, BULK, HOPS, PINGS};
 use crate::BoxError;
 
@@ -29,6 +30,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "tcp_loopback" => transfer(Path::loopback()?)?,
         "tcp_two_machines" | "wire_tcp" | "workers_tcp" => transfer(Path::direct()?)?,
         "tcp_router" | "wire_router_tcp" => transfer(Path::routed()?)?,
+        "switch_flood" => switch_flood::on_the_host()?,
         "switch_tcp" => transfer(Path::bridged()?)?,
         "switch_pps" => datagrams(Path::bridged()?)?,
         "rtt_two_machines" | "workers_rtt" => round_trips(Path::direct()?)?,
@@ -180,16 +182,26 @@ impl Relayed {
     }
 }
 
-/// Clients and servers, each in a namespace of its own, at a bridge with rules.
+/// Clients and servers, each in a namespace of its own, at a bridge.
 pub(crate) struct Bridged {
     clients: Vec<File>,
     servers: Vec<File>,
-    _bridge: File,
+    bridge: File,
 }
 
 impl Bridged {
     /// So many of each, with the rules of [`kvs`] at each server's port.
     pub(crate) fn new(count: u8) -> Result<Bridged, BoxError> {
+        let bridged = Bridged::without_rules(count)?;
+        enter(&bridged.bridge)?;
+        for number in 0..count {
+            load(&kvs::rules(&format!("s{number}"), kvs::server(number)))?;
+        }
+        Ok(bridged)
+    }
+
+    /// So many of each.
+    pub(crate) fn without_rules(count: u8) -> Result<Bridged, BoxError> {
         let bridge = first_namespace()?;
         ip(&bridge, "link add br0 type bridge")?;
         ip(&bridge, "link set br0 up")?;
@@ -207,13 +219,11 @@ impl Bridged {
                 ip(&bridge, &format!("link set {port} master br0"))?;
                 all.push(namespace);
             }
-            enter(&bridge)?;
-            load(&kvs::rules(&format!("s{number}"), kvs::server(number)))?;
         }
         Ok(Bridged {
             clients,
             servers,
-            _bridge: bridge,
+            bridge,
         })
     }
 

@@ -34,6 +34,7 @@ mod scale;
 mod share;
 mod side;
 mod switch;
+mod switch_flood;
 mod transcoder;
 mod viewer;
 mod vink;

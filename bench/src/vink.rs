@@ -36,6 +36,7 @@ use crate::scale::{self, Tree};
 use crate::share;
 use crate::side::Round;
 use crate::switch;
+use crate::switch_flood;
 use crate::transcoder;
 use crate::viewer;
 use crate::virtual_time;
@@ -70,7 +71,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "hosts_tcp" => workers::hosts()?,
         "switch_tcp" => switch::transfer()?,
         "switch_pps" => switch::datagrams()?,
-        "switch_flood" => switch::flood()?,
+        "switch_flood" => switch_flood::on_vink()?,
         "run_true" => {
             let vink = vink_itself()?;
             let vink = vink.to_str().ok_or("the path of vink is not text")?;
