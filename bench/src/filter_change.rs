@@ -137,7 +137,7 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
             is_over.store(true, Ordering::Relaxed);
             measured
         })?;
-        let lost = sent.load(Ordering::Relaxed) - came.load(Ordering::Relaxed);
+        let lost = sent.into_inner().saturating_sub(came.into_inner());
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
         Ok([ms(longest), lost as f64, ms(unchanged)].map(Some).to_vec())
     }))

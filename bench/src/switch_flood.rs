@@ -92,6 +92,7 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
     let mut trips = TcpStream::connect((kvs::text(kvs::server(0)), ECHO))?;
     trips.set_nodelay(true)?;
     Ok(Box::new(move || {
+        // The namespaces live as long as these files.
         let _ = &bridged;
         let idle = p99_of(&mut trips)?;
         let mut beside = |flood: &UdpSocket, read: Option<&UdpSocket>| {
