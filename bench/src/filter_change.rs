@@ -4,11 +4,12 @@
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use vink_sys::socket::set_option;
 
 use crate::host;
 use crate::lab::Lab;
@@ -22,6 +23,9 @@ const CHANGES: usize = 1000;
 /// Datagrams a second meanwhile, and bytes of each.
 const DATAGRAMS: u64 = 100_000;
 const SIZE: u64 = 64;
+/// Bytes of the sink's receive buffer, as `sink -w 8M` has it: more than comes while a thread waits for a
+/// processor.
+const BUFFER: libc::c_int = 8 << 20;
 /// From one round trip's begin to the next one's, and how many there are without a change.
 const INTERVAL: Duration = Duration::from_micros(100);
 const UNCHANGED: u64 = 100_000;
@@ -97,7 +101,8 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
     for socket in [&echo, &sink, &trips] {
         socket.set_read_timeout(Some(Duration::from_secs(1)))?;
     }
-    set_large_buffer(&sink)?;
+    let (level, buffer) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
+    set_option(&sink, level, buffer, BUFFER)?;
     let directory = Directory::new()?;
     let change = move |version: usize| -> Result<(), BoxError> {
         let file = directory.path().join("rules.nft");
@@ -195,24 +200,4 @@ fn longest_trip(socket: &UdpSocket, goes_on: impl Fn(u64) -> bool) -> io::Result
         longest = longest.max(begun.elapsed());
     }
     Ok(longest)
-}
-
-/// As `sink -w 8M` has it: more than comes while the thread waits for a processor.
-fn set_large_buffer(socket: &UdpSocket) -> io::Result<()> {
-    let bytes: libc::c_int = 8 << 20;
-    let len = size_of_val(&bytes) as libc::socklen_t;
-    let (level, what) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
-    // SAFETY: an integer and its size, which are read.
-    match unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            what,
-            (&raw const bytes).cast(),
-            len,
-        )
-    } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

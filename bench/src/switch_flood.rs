@@ -1,8 +1,7 @@
 //! What a flooded port of a switch leaves of the round trips between others: machines in workers of their own
 //! at Vink's switch, and network namespaces at a bridge of the host.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use crate::kvs;
 use crate::lab::Lab;
 use crate::side::Round;
 use crate::switch::number;
+use crate::work::{self, Host, Socket, ON};
 use crate::BoxError;
 
 /// From one round trip's begin to the next one's, and for how long there are some.
@@ -20,8 +20,7 @@ const INTERVAL: Duration = Duration::from_micros(200);
 const MEASURED: Duration = Duration::from_secs(2);
 /// Bytes of a datagram of the flood, as the app's.
 const SIZE: usize = 1200;
-/// Ports of the host's echo server, and of what is flooded.
-const ECHO: u16 = 7;
+/// Port of what is flooded.
 const FLOODED: u16 = 9;
 
 /// Those with what floods, what reads that, and what does not.
@@ -73,7 +72,7 @@ fn p99(lab: &Lab) -> Result<f64, BoxError> {
 pub(crate) fn on_the_host() -> Result<Round, BoxError> {
     let bridged = Bridged::without_rules(3)?;
     bridged.enter_server(0)?;
-    let echo = TcpListener::bind(("0.0.0.0", ECHO))?;
+    let echo = Socket::listener(&Host)?;
     let mut flooded = Vec::new();
     for number in [1, 2] {
         bridged.enter_server(number)?;
@@ -88,14 +87,14 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
         floods.push(socket);
     }
     bridged.enter_client(0)?;
-    thread::spawn(move || send_back(&echo));
-    let mut trips = TcpStream::connect((kvs::text(kvs::server(0)), ECHO))?;
-    trips.set_nodelay(true)?;
+    thread::spawn(move || work::echo(&echo).map_err(|e| e.to_string()));
+    let trips = Socket::connected(&Host, kvs::server(0))?;
+    trips.option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON)?;
     Ok(Box::new(move || {
         // The namespaces live as long as these files.
         let _ = &bridged;
-        let idle = p99_of(&mut trips)?;
-        let mut beside = |flood: &UdpSocket, read: Option<&UdpSocket>| {
+        let idle = p99_of(&trips)?;
+        let beside = |flood: &UdpSocket, read: Option<&UdpSocket>| {
             let (is_over, came) = (AtomicBool::new(false), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -107,7 +106,7 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
                 if let Some(read) = read {
                     scope.spawn(|| count(read, &is_over, &came));
                 }
-                let found = p99_of(&mut trips);
+                let found = p99_of(&trips);
                 is_over.store(true, Ordering::Relaxed);
                 found
             })
@@ -119,19 +118,8 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
     }))
 }
 
-/// Sends back what comes on one connection, byte by byte.
-fn send_back(listener: &TcpListener) -> io::Result<()> {
-    let (mut stream, _) = listener.accept()?;
-    stream.set_nodelay(true)?;
-    let mut byte = [0];
-    while stream.read(&mut byte)? == 1 {
-        stream.write_all(&byte)?;
-    }
-    Ok(())
-}
-
 /// Of round trips of a byte, us.
-fn p99_of(stream: &mut TcpStream) -> io::Result<f64> {
+fn p99_of(socket: &Socket<'_, Host>) -> Result<f64, BoxError> {
     let mut times = Vec::new();
     let begun = Instant::now();
     let mut next = begun;
@@ -139,8 +127,8 @@ fn p99_of(stream: &mut TcpStream) -> io::Result<f64> {
         thread::sleep(next.saturating_duration_since(Instant::now()));
         next += INTERVAL;
         let since = Instant::now();
-        stream.write_all(b"x")?;
-        stream.read_exact(&mut [0])?;
+        socket.write(b"x")?;
+        socket.read(&mut [0])?;
         times.push(since.elapsed());
     }
     times.sort_unstable();

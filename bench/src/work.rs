@@ -92,7 +92,7 @@ pub(crate) fn hop_figures(times: [Result<f64, BoxError>; 4]) -> Result<Vec<Optio
 }
 
 /// The value of an option that is switched on.
-const ON: [u8; 4] = 1i32.to_ne_bytes();
+pub(crate) const ON: [u8; 4] = 1i32.to_ne_bytes();
 
 /// The port that servers listen on.
 pub(crate) const PORT: u16 = 5000;
@@ -269,7 +269,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(Socket { kernel, fd })
     }
 
-    fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, BoxError> {
+    pub(crate) fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, BoxError> {
         let socket = Socket::for_transfer(kernel)?;
         socket.with_address(to, "connect", libc::SYS_connect)?;
         Ok(socket)
@@ -290,7 +290,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(())
     }
 
-    fn option(&self, level: i32, option: i32, value: &[u8]) -> Result<(), BoxError> {
+    pub(crate) fn option(&self, level: i32, option: i32, value: &[u8]) -> Result<(), BoxError> {
         let args = [
             self.fd,
             level as u64,
@@ -317,7 +317,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         self.kernel.call(libc::SYS_getsockopt, args);
     }
 
-    fn read(&self, buffer: &mut [u8]) -> Result<usize, BoxError> {
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, BoxError> {
         let args = [
             self.fd,
             buffer.as_mut_ptr() as u64,
@@ -329,7 +329,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(check("read", self.kernel.call(libc::SYS_read, args))? as usize)
     }
 
-    fn write(&self, buffer: &[u8]) -> Result<usize, BoxError> {
+    pub(crate) fn write(&self, buffer: &[u8]) -> Result<usize, BoxError> {
         let args = [
             self.fd,
             buffer.as_ptr() as u64,
