@@ -1,16 +1,18 @@
 //! Labs in virtual time: how much of the host's time unmodified programs cost whose waits cost none.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use vink_apps::{Apps, State};
 use vink_kernel::{
     find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind, WireSettings,
 };
-use vink_lab::Machine;
+use vink_lab::{CallsSetup, Machine};
+use vink_spec::Calls;
 use vink_trap::{NamespaceConfig, Program, ProgramId, Status, Stdio, Worker};
 
-use crate::programs::{quick_library, Directory};
+use crate::programs::Directory;
 use crate::BoxError;
 
 /// From one end of a wire to the other.
@@ -79,7 +81,23 @@ fn join_with(
     Ok(kernel.set_wire(wire, None, settings)?)
 }
 
-fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, BoxError> {
+/// A worker whose programs make their calls as those of a lab do by default.
+fn worker_of(kernel: Kernel) -> Result<(Worker, CallsSetup), BoxError> {
+    let mut worker = Worker::new(kernel)?;
+    let calls = CallsSetup::new(Calls::Auto, &mut worker)?;
+    Ok((worker, calls))
+}
+
+fn start(
+    (worker, calls): (&mut Worker, &CallsSetup),
+    machine: MachineId,
+    program: Program,
+) -> Result<ProgramId, BoxError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let (program, hindrance) = calls.apply(program, &path, Path::new(""));
+    if let Some(why) = hindrance {
+        return Err(format!("the calls of a program are trapped: {why}").into());
+    }
     let program = program.stdin(Stdio::Null).stdout(Stdio::Null);
     Ok(worker.spawn(machine, program.stderr(Stdio::Null))?)
 }
@@ -101,12 +119,13 @@ pub(crate) fn round_trips() -> Result<f64, BoxError> {
         (&server, "eth0", [10, 0, 0, 2]),
     ];
     join(&mut kernel, WireKind::PointToPoint, &ends, 24)?;
-    let mut worker = Worker::new(kernel)?;
+    let (mut worker, calls) = worker_of(kernel)?;
     let own = std::env::current_exe()?;
     let echo = |what: &str| Program::new(&own).args(["loop", what]);
-    start(&mut worker, server.id, echo("echo_server"))?;
+    start((&mut worker, &calls), server.id, echo("echo_server"))?;
     let before = (Instant::now(), worker.kernel().now());
-    let client = start(&mut worker, client.id, echo("echo_client").arg("10.0.0.2"))?;
+    let echo = echo("echo_client").arg("10.0.0.2");
+    let client = start((&mut worker, &calls), client.id, echo)?;
     succeed(&mut worker, client)?;
     let trips = (worker.kernel().now() - before.1) as f64 / (2 * DELAY).as_nanos() as f64;
     Ok(before.0.elapsed().as_nanos() as f64 / 1000.0 / trips)
@@ -132,7 +151,7 @@ pub(crate) fn pages() -> Result<f64, BoxError> {
         machines.push(machine);
     }
     middle.forward(&mut kernel)?;
-    let mut worker = Worker::new(kernel)?;
+    let (mut worker, calls) = worker_of(kernel)?;
     let page = "x".repeat(PAGE);
     // What an nginx writes, it writes where no other one does.
     let server =
@@ -141,7 +160,7 @@ pub(crate) fn pages() -> Result<f64, BoxError> {
     for machine in &machines[..SERVERS as usize] {
         let nginx = Program::new("unshare").args(["-m", "sh", "-c", server]);
         let nginx = nginx.env("PAGE", &page);
-        start(&mut worker, machine.id, nginx)?;
+        start((&mut worker, &calls), machine.id, nginx)?;
     }
     worker.set_horizon(START);
     worker.run_until(|worker| worker.kernel().now() >= START)?;
@@ -156,7 +175,7 @@ pub(crate) fn pages() -> Result<f64, BoxError> {
         );
         // The tables of other languages are files to be read at each start.
         let client = Program::new("sh").args(["-c", &client]).env("LC_ALL", "C");
-        clients.push(start(&mut worker, machine.id, client)?);
+        clients.push(start((&mut worker, &calls), machine.id, client)?);
     }
     for client in clients {
         succeed(&mut worker, client)?;
@@ -242,8 +261,7 @@ pub(crate) fn routed_day() -> Result<f64, BoxError> {
     for machine in &machines {
         machine.forward(&mut kernel)?;
     }
-    let mut worker = Worker::new(kernel)?;
-    let quick = quick_library(&mut worker)?.ok_or("programs can't have shared rings here")?;
+    let (mut worker, calls) = worker_of(kernel)?;
     for (n, machine) in machines.iter().enumerate() {
         let place = directory.path().join(machine.name.as_str());
         fs::create_dir(&place)?;
@@ -267,7 +285,7 @@ pub(crate) fn routed_day() -> Result<f64, BoxError> {
             exec /usr/lib/frr/ospfd {common} -i {run}/ospfd.pid -f {run}/ospfd.conf"
         );
         let script = Program::new("sh").args(["-c", &script]);
-        start(&mut worker, machine.id, script.env("LD_PRELOAD", &quick))?;
+        start((&mut worker, &calls), machine.id, script)?;
     }
     worker.set_horizon(DAY);
     worker.run_until(|worker| worker.kernel().now() >= DAY)?;

@@ -134,6 +134,8 @@ pub const VINK_VERDICT_CORRUPT: u32 = 2;
 pub const VINK_VERDICT_AGAIN: u32 = 4;
 /// [`Verdict::flags`]: the host has its bytes, and it is gone; [`Ops::put`] has what comes instead.
 pub const VINK_VERDICT_TAKE: u32 = 8;
+/// [`Verdict::flags`]: packets that go on behind others ([`Verdict::behind`]) do not count this one.
+pub const VINK_VERDICT_UNCOUNTED: u32 = 16;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;

@@ -252,7 +252,11 @@ impl State {
         }
         match fate {
             Some(fate) => self.do_to(place, query, fate),
-            None => Verdict::default(),
+            // As in the lab file, whose breakpoints see what is searched.
+            None => Verdict {
+                uncounted: !is_searched,
+                ..Verdict::default()
+            },
         }
     }
 

@@ -12,6 +12,7 @@ use vink_abi::{
     VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_FRAMES, VINK_ASK_LOSS,
     VINK_ASK_MARK, VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_PACKET_DEPARTURE, VINK_PACKET_FLIGHT,
     VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
+    VINK_VERDICT_UNCOUNTED,
 };
 
 use crate::arena::Arena;
@@ -78,6 +79,8 @@ pub struct Verdict {
     pub delay: Duration,
     /// It passes behind so many later packets, and after `delay` at the latest; 0: after the delay.
     pub behind: u32,
+    /// Packets that wait to be behind others do not count this one.
+    pub uncounted: bool,
     /// Whether it is held.
     pub hold: Hold,
 }
@@ -157,6 +160,7 @@ impl Verdict {
             (self.drop, VINK_VERDICT_DROP),
             (self.corrupt.is_some(), VINK_VERDICT_CORRUPT),
             (self.hold == Hold::Again, VINK_VERDICT_AGAIN),
+            (self.uncounted, VINK_VERDICT_UNCOUNTED),
         ];
         let delay = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX - 1);
         vink_abi::Verdict {

@@ -19,6 +19,8 @@ use crate::symbols::system_call;
 
 /// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;
+/// As often it may be told that it is too early.
+const MOST_EARLY: u32 = 6;
 /// Polls for an answer before a request is taken back: some 50 us of the thread's time.
 const ANSWER_SPINS: u32 = 500;
 /// ... and before a thread whose request the worker is at sleeps: 128 kB take it some 20 us.
@@ -41,6 +43,8 @@ struct State {
     ring: AtomicPtr<SharedRing>,
     /// Made so far without one; stays where it is once it has been asked for.
     calls: AtomicU32,
+    /// How often it was too early to ask: each time four times as many calls come before the next one.
+    early: AtomicU32,
 }
 
 // SAFETY: null, and a number.
@@ -102,7 +106,8 @@ pub(crate) fn asks_no_more() {
 /// Asks for a ring, if that has not been done.
 pub(crate) fn ask() {
     if let Some(state) = STATE.get() {
-        if state.calls.swap(CALLS + 1, Ordering::Relaxed) <= CALLS {
+        let most = state.most_calls();
+        if state.calls.swap(most + 1, Ordering::Relaxed) <= most {
             state.ask();
         }
     }
@@ -122,7 +127,10 @@ pub(crate) fn may_be_posted(fd: i32) -> bool {
     ring().is_some_and(|ring| {
         let file = ring.files.get(fd as u32 as usize);
         match file.map(|file| file.load(Ordering::Relaxed)) {
-            Some(STREAM) => ring.worker_polling.load(Ordering::Relaxed) != 0,
+            Some(STREAM) => {
+                ring.worker_polling.load(Ordering::Relaxed) != 0
+                    || ring.sched.call_budget.load(Ordering::Relaxed) != 0
+            }
             kind => kind == Some(PIPE),
         }
     })
@@ -131,7 +139,7 @@ pub(crate) fn may_be_posted(fd: i32) -> bool {
 /// Whether anything can be learnt and published of descriptors. (In virtual time only the worker
 /// does.)
 pub(crate) fn knows() -> bool {
-    ring().is_some_and(|ring| ring.sched.is_virtual.load(Ordering::Relaxed) == 0)
+    ring().is_some_and(|ring| !ring.is_virtual())
 }
 
 /// If a descriptor is a pipe of the host's on which a call may be made untrapped in virtual time:
@@ -228,6 +236,17 @@ impl Draft {
         Draft::at(ring)
     }
 
+    /// For a send on this descriptor. In virtual time it can only be deferred ([`Draft::send`]).
+    #[inline]
+    pub(crate) fn for_send(fd: i32) -> Option<Draft> {
+        Draft::new(fd).or_else(|| {
+            let ring = ring()?;
+            let kind = ring.files.get(fd as u32 as usize)?;
+            let is_stream = kind.load(Ordering::Relaxed) == STREAM;
+            (is_stream && spend_call_budget().is_some()).then(|| Draft::at(ring))?
+        })
+    }
+
     fn at(ring: &'static SharedRing) -> Option<Draft> {
         let busy = Busy::new()?;
         let index = own_slot(ring)?;
@@ -254,19 +273,27 @@ impl Draft {
     #[inline]
     pub(crate) fn send(&self, fd: i32, len: usize) -> Option<(&DeferredSend, &[Cell<u8>])> {
         let ring = self.ring;
-        if !(1..=MAX_DEFERRED_LEN).contains(&len)
-            || ring.worker_polling.load(Ordering::Relaxed) == 0
-        {
+        if !(1..=MAX_DEFERRED_LEN).contains(&len) || !(self.may_be_posted() || ring.is_virtual()) {
             return None;
         }
         let send = self.slot().deferred_sends.free()?;
         let traps = ring.syscall_seq.load(Ordering::Acquire);
         let entry = ring.readiness.get(fd as u32 as usize)?;
-        entry.take_credit(traps, len).then(|| {
+        let is_taken = match ring.is_virtual() {
+            true => entry.take_some_credit(traps, len),
+            false => entry.take_credit(traps, len),
+        };
+        is_taken.then(|| {
             // SAFETY: as of `data`.
             let data = unsafe { from_raw_parts(send.data().cast(), MAX_DEFERRED_LEN) };
             (send, data)
         })
+    }
+
+    /// Whether the worker polls for requests.
+    #[inline]
+    pub(crate) fn may_be_posted(&self) -> bool {
+        self.ring.worker_polling.load(Ordering::Relaxed) != 0
     }
 
     /// Leaves it to the worker. False: it takes none any more.
@@ -275,6 +302,11 @@ impl Draft {
         let (ring, deferred) = (self.ring, &self.slot().deferred_sends);
         deferred.push();
         let is_seen = ring.post_deferred(self.index);
+        if ring.is_virtual() {
+            // The worker finds it at the next trapped call. What a poll(2) has found may not be true any more.
+            ring.sched.polled_count.store(0, Ordering::Relaxed);
+            return true;
+        }
         is_seen || show_natively(FLUSH) || !deferred.take_back()
     }
 
@@ -333,11 +365,17 @@ impl State {
     /// A call was made without one.
     #[cold]
     fn count(&self) {
-        if self.calls.load(Ordering::Relaxed) <= CALLS
-            && self.calls.fetch_add(1, Ordering::Relaxed) == CALLS
+        let most = self.most_calls();
+        if self.calls.load(Ordering::Relaxed) <= most
+            && self.calls.fetch_add(1, Ordering::Relaxed) == most
         {
             self.ask();
         }
+    }
+
+    /// After as many calls it asks.
+    fn most_calls(&self) -> u32 {
+        CALLS << (2 * self.early.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -346,6 +384,10 @@ impl State {
             return;
         }
         let fd = call_worker(GET_RING);
+        if fd == -i64::from(libc::EAGAIN) && self.early.load(Ordering::Relaxed) < MOST_EARLY {
+            self.early.fetch_add(1, Ordering::Relaxed);
+            self.calls.store(0, Ordering::Relaxed);
+        }
         if fd < 0 {
             return;
         }
@@ -355,6 +397,36 @@ impl State {
         if let Some(ring) = ring {
             self.ring.store(ring.cast(), Ordering::Release);
         }
+    }
+}
+
+/// A call that receives on a stream in virtual time, and of which the worker knows beforehand.
+pub(crate) struct Receive(&'static Slot);
+
+impl Receive {
+    /// The next call of this thread has so large a buffer there; `None`: it is on something else.
+    #[inline]
+    pub(crate) fn post(fd: i32, buffer: u64, len: usize) -> Option<Receive> {
+        let ring = ring()?;
+        let kind = ring.files.get(fd as u32 as usize)?;
+        let is_stream = kind.load(Ordering::Relaxed) == STREAM;
+        if !is_stream || !ring.is_virtual() || len > MAX_DATA {
+            return None;
+        }
+        let slot = &ring.slots[own_slot(ring)?];
+        slot.posted_receive.store(buffer, Ordering::Relaxed);
+        Some(Receive(slot))
+    }
+
+    /// The call is back: so many of these bytes it has received, unless they are in the buffer.
+    #[inline]
+    pub(crate) fn take(&self, result: isize) -> &[Cell<u8>] {
+        self.0.posted_receive.store(0, Ordering::Relaxed);
+        let is_here = self.0.received.swap(0, Ordering::Relaxed) != 0;
+        let len = usize::try_from(result).unwrap_or(0).min(MAX_DATA);
+        let len = if is_here { len } else { 0 };
+        // SAFETY: there are so many, and only the thread that has the slot reaches them.
+        unsafe { from_raw_parts(self.0.data().cast(), len) }
     }
 }
 

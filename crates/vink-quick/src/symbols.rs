@@ -17,7 +17,7 @@ use libc::{
 use vink_ring::{Request, SchedPage, MAX_DATA, MAX_POLLED, RECEIVES, SENDS, UNTRAPPED};
 
 use crate::post::{
-    asks_no_more, closes, is_host, knows, may_be_posted, opened, spend_call_budget, Draft,
+    asks_no_more, closes, is_host, knows, may_be_posted, opened, spend_call_budget, Draft, Receive,
 };
 use crate::program::{Array, Given, Mask, Part, Text};
 use crate::ready::{counted, time, Polled, Selected, Wait, Word};
@@ -174,13 +174,16 @@ fn sent(fd: c_int, parts: &[Part], flags: c_int) -> Option<ssize_t> {
     if flags & !SENDS != 0 || !parts.iter().all(Part::may_be_mapped) {
         return None;
     }
-    let draft = Draft::new(fd)?;
+    let draft = Draft::for_send(fd)?;
     let all = parts.iter().map(Part::len);
     let all = all.fold(0usize, |all, len| all.saturating_add(len));
     if let Some((send, room)) = draft.send(fd, all) {
         let len = gather(parts, room)?;
         send.set_header(fd, flags, len);
         return draft.leave().then_some(len as ssize_t);
+    }
+    if !draft.may_be_posted() {
+        return None;
     }
     let len = gather(parts, draft.data())?;
     let nr = SYS_sendto;
@@ -237,6 +240,19 @@ fn received(fd: c_int, parts: &[Part], flags: c_int) -> Option<ssize_t> {
     Some(finish(result))
 }
 
+/// The same by the C library, whose call it is. In virtual time what comes may stand in shared memory.
+#[inline]
+fn next_received(fd: c_int, part: &Part, flags: c_int, next: impl FnOnce() -> ssize_t) -> ssize_t {
+    let may = flags & !RECEIVES == 0 && part.may_be_mapped();
+    let posted = may.then(|| Receive::post(fd, part.address(), part.len()));
+    let Some(posted) = posted.flatten() else {
+        return next();
+    };
+    let result = next();
+    part.copy_from(posted.take(result));
+    result
+}
+
 /// A program's parts, if it is worth looking at them.
 fn worthwhile(fd: c_int, parts: Option<&[Part]>) -> Option<&[Part]> {
     parts.filter(|parts| (1..=64).contains(&parts.len()) && may_be_posted(fd))
@@ -248,7 +264,7 @@ fn read_into(fd: c_int, parts: &[Part; 1], next: impl FnOnce() -> ssize_t) -> ss
     received(fd, parts, 0)
         .or_else(|| on_host(SYS_read, fd, part.address(), part.len() as u64))
         .or_else(|| pipe::read(fd, parts))
-        .unwrap_or_else(next)
+        .unwrap_or_else(|| next_received(fd, part, 0, next))
 }
 
 functions! {
@@ -273,7 +289,8 @@ functions! {
         };
     "C" recv(fd: c_int, at: *mut c_void, len: size_t, flags: c_int) -> ssize_t,
         parts: [Part; 1] = (at, len) =>
-        |next| received(fd, &parts, flags).unwrap_or_else(next);
+        |next| received(fd, &parts, flags)
+            .unwrap_or_else(|| next_received(fd, &parts[0], flags, next));
     "C" __recv_chk(fd: c_int, at: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t,
         parts: [Part; 1] = (at, len) =>
         |next| {
@@ -284,8 +301,11 @@ functions! {
         from_len: *mut socklen_t) -> ssize_t,
         parts: [Part; 1] = (at, len) =>
         |next| {
-            let done = if from.is_null() { received(fd, &parts, flags) } else { None };
-            done.unwrap_or_else(next)
+            if !from.is_null() {
+                return next();
+            }
+            received(fd, &parts, flags)
+                .unwrap_or_else(|| next_received(fd, &parts[0], flags, next))
         };
 
     "C" write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t,

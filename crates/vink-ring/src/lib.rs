@@ -117,7 +117,8 @@ pub struct SharedRing {
     pub id: AtomicU64,
     /// Not 0: the worker polls `posted`.
     pub worker_polling: AtomicU32,
-    /// Counts the process's trapped calls: any of them may take send credit that was published.
+    /// Counts the process's trapped calls: any of them may take send credit that was published. In
+    /// virtual time, those before which the kernel has run.
     pub syscall_seq: AtomicU32,
     /// A bit for each slot: a request waits there.
     pub posted: CacheLine<AtomicU64>,
@@ -223,6 +224,11 @@ pub struct Slot {
     flags: AtomicI32,
     len: AtomicU32,
     result: AtomicI64,
+    /// In virtual time, where the thread's next call, which receives, has its buffer: what comes may stand
+    /// in [`Slot::data`] instead. 0: it may be another call.
+    pub posted_receive: AtomicU64,
+    /// ... not 0: it stands there when the call is back.
+    pub received: AtomicU32,
     /// Sends that the thread does not wait for.
     pub deferred_sends: DeferredSends,
     data: CacheLine<UnsafeCell<[u8; MAX_DATA]>>,
@@ -237,6 +243,12 @@ unsafe impl Sync for Slot {}
 const PUBLISH_SPINS: usize = sized(2000, 2);
 
 impl SharedRing {
+    /// Whether time is virtual.
+    #[inline]
+    pub fn is_virtual(&self) -> bool {
+        self.sched.is_virtual.load(Ordering::Relaxed) != 0
+    }
+
     /// Waits until all readiness that answered calls have caused is published. False: some may not
     /// be.
     #[inline]

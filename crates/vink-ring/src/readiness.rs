@@ -22,6 +22,9 @@ const ENDED: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 /// For room: it has been taken.
 const TAKEN: u64 = u32::MAX as u64;
 
+/// Bytes that the heads of a send's buffers may take of a socket's room.
+const SEND_HEADS: u32 = 4096;
+
 const KNOWN: u64 = 1 << 15;
 const SHARED: u64 = 1 << 14;
 /// One file more that the number has meant.
@@ -129,6 +132,20 @@ impl ReadinessEntry {
         takes && take().is_ok()
     }
 
+    /// Takes so much of the credit, if there is as much. For the only thread that runs.
+    #[inline]
+    pub fn take_some_credit(&self, traps: u32, bytes: usize) -> bool {
+        let told = self.credit.load(Ordering::Relaxed);
+        let (of, room) = ((told >> 32) as u32, told as u32);
+        let left = (room as usize).checked_sub(bytes);
+        let Some(left) = left.filter(|_| of == traps && told != TAKEN) else {
+            return false;
+        };
+        // The next one needs heads for its buffers, too.
+        self.publish_credit(traps, (left as u32).saturating_sub(SEND_HEADS));
+        true
+    }
+
     /// The number does not mean what it has meant.
     pub fn reset(&self) {
         self.credit.store(0, Ordering::Relaxed);
@@ -172,6 +189,17 @@ mod tests {
         entry.publish_credit(7, 100);
         entry.reset();
         assert!(!entry.take_credit(7, 1));
+    }
+
+    #[test]
+    fn room_is_taken_in_parts() {
+        let entry = entry();
+        entry.publish_credit(7, 10_000);
+        assert!(!entry.take_some_credit(8, 1) && !entry.take_some_credit(7, 10_001));
+        assert!(entry.take_some_credit(7, 1000) && !entry.take_some_credit(7, 4905));
+        assert!(entry.take_some_credit(7, 4904) && !entry.take_some_credit(7, 1));
+        entry.publish_credit(7, 100);
+        assert!(entry.take_credit(7, 1) && !entry.take_some_credit(7, 1));
     }
 
     #[test]

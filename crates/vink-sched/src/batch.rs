@@ -73,6 +73,11 @@ impl<R: Queued> Batch<R> {
         !self.pending.is_empty()
     }
 
+    /// Whether one thread runs, and no other one beside it.
+    pub fn is_of_one(&self) -> bool {
+        self.members.len() == 1
+    }
+
     /// Which member the thread is.
     pub fn index_of(&self, tid: i32) -> Option<usize> {
         self.members.iter().position(|member| member.tid == tid)

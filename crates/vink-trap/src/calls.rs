@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-use vink_kernel::{Call, Event, Kernel, MachineId, Outcome, TaskId};
+use vink_abi::VINK_SPACE_SELF;
+use vink_kernel::{Call, Event, Kernel, MachineId, Outcome, SendMode, TaskId};
 use vink_syscalls::is_plain_io;
 
 use crate::decision::Decision;
@@ -167,13 +168,35 @@ impl Calls {
     ) -> Result<(), Error> {
         let mut args = call.args;
         args[0] = entry.number as u64;
+        let mut space = call.tid as u64;
+        let is_virtual = self.clock.is_virtual();
+        if is_virtual && matches!(stage, Continuation::Answer) {
+            if let Some(at) = self.tasks.take_posted_receive(call) {
+                (args[1], space) = (at, VINK_SPACE_SELF);
+            }
+        }
         let file = Some(entry.file.clone());
         let in_flight = InFlight {
             call,
             continuation: stage,
             file,
         };
-        self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, entry.poll_fd())
+        // In real time credit that a trapped call leaves is of little use: the next one voids it.
+        let gives_credit = is_virtual && entry.file.placeholder.readiness.has_entry();
+        let in_kernel = Call {
+            nr: call.nr,
+            args,
+            space,
+            poll_fd: match gives_credit {
+                true => Some(entry.number),
+                false => entry.poll_fd(),
+            },
+            send_mode: match gives_credit {
+                true => SendMode::ReportCredit,
+                false => SendMode::Ordinary,
+            },
+        };
+        self.start(in_flight, in_kernel)
     }
 
     /// The kernel makes a descriptor.
@@ -200,16 +223,18 @@ impl Calls {
         space: u64,
         poll_fd: Option<i32>,
     ) -> Result<(), Error> {
-        let (of, call) = (
-            in_flight.call,
-            Call {
-                nr,
-                args,
-                space,
-                poll_fd,
-                ..Call::default()
-            },
-        );
+        let call = Call {
+            nr,
+            args,
+            space,
+            poll_fd,
+            ..Call::default()
+        };
+        self.start(in_flight, call)
+    }
+
+    fn start(&mut self, in_flight: InFlight, call: Call) -> Result<(), Error> {
+        let of = in_flight.call;
         match self.tasks.start(&self.signals, in_flight, call)? {
             None => Ok(()),
             Some(result) => self.answer(of, result),
@@ -282,8 +307,13 @@ impl Calls {
         if let Some(mut pending) = in_flight {
             let in_flight = &mut pending.in_flight;
             if let (Some(file), Some(events)) = (&in_flight.file, outcome.events) {
-                file.placeholder.show(events);
+                if file.mirrors_edges.get() {
+                    file.placeholder.show(events);
+                }
                 if let Some(credit) = outcome.credit {
+                    if self.clock.is_virtual() {
+                        self.tasks.void_credit(in_flight.call.pid);
+                    }
                     file.placeholder.readiness.publish_credit(credit);
                 }
             }
@@ -318,6 +348,7 @@ impl Calls {
                 },
                 Event::Gone { task, .. } => {
                     self.transfers.forget(task);
+                    self.tasks.rings.remove(&task);
                 }
             }
         }

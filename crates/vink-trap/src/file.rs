@@ -89,9 +89,14 @@ impl File {
     /// From now on its readiness is published in this number's entry, if nowhere else.
     pub(crate) fn publish_on(self: &Rc<File>, ring: &Rc<ProcessRing>, fd: i32) {
         if self.mirrors_edges.get() {
-            let owner: Weak<File> = Rc::downgrade(self);
-            self.placeholder.readiness.publish_on(ring, fd, owner);
+            self.publish_credit_on(ring, fd);
         }
+    }
+
+    /// From now on its send credit is published there.
+    pub(crate) fn publish_credit_on(self: &Rc<File>, ring: &Rc<ProcessRing>, fd: i32) {
+        let owner: Weak<File> = Rc::downgrade(self);
+        self.placeholder.readiness.publish_on(ring, fd, owner);
     }
 
     /// The number of this process is not the file's any more.

@@ -29,6 +29,8 @@ pub(crate) struct KernelRunner {
     pub(crate) dirty: bool,
     /// Its next timer.
     pub(crate) deadline: Option<u64>,
+    /// How often it has run.
+    runs: u64,
 }
 
 impl Deref for KernelRunner {
@@ -51,6 +53,7 @@ impl KernelRunner {
             kernel,
             dirty: true,
             deadline: None,
+            runs: 0,
         }
     }
 
@@ -59,8 +62,15 @@ impl KernelRunner {
         let runs = std::mem::take(&mut self.dirty);
         if runs {
             self.deadline = self.kernel.settle()?;
+            self.runs += 1;
         }
         Ok(runs)
+    }
+
+    /// How often it has run until it was idle. As long as this stays the same, so does what is true of its
+    /// files.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs
     }
 
     /// Whether the time of its next timer has come.

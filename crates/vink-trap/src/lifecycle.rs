@@ -54,6 +54,7 @@ impl Tasks {
             spare: begins.task,
             pending_forks: Vec::new(),
             executing: None,
+            calls_without_ring: 0,
             lent_ring: None,
             needs_update: begins.new_netns,
             has_changed_netns: begins.network.is_some(),

@@ -48,6 +48,8 @@ pub(crate) struct Process {
     /// It has been in one of the machine's own directories: any relative path may lead to its
     /// files.
     pub(crate) cwd_in_procfs: bool,
+    /// How many trapped calls it has made without a ring that would have had use for one.
+    pub(crate) calls_without_ring: u32,
     /// A descriptor of it is its ring's file for now.
     pub(crate) lent_ring: Option<Lent>,
     /// `pending_forks`, `executing`, `lent_ring` or `may_change_netns` must be looked after at the next trapped call.

@@ -24,6 +24,8 @@ pub(crate) struct ProcessRing {
     pub(crate) polled_by: Cell<u64>,
     /// ... and the one that the process itself has written down there.
     pub(crate) posted_by: Cell<u64>,
+    /// ... how often the kernel had run when send credit was published: it is valid as long as that stays.
+    pub(crate) credit_run: Cell<u64>,
     pub(crate) stale: StalePlaceholders,
     /// The slot whose deferred sends are next.
     pub(crate) next: Cell<usize>,
@@ -49,6 +51,7 @@ impl ProcessRing {
             polled: Cell::new(false),
             polled_by: Cell::new(0),
             posted_by: Cell::new(0),
+            credit_run: Cell::new(0),
             stale: StalePlaceholders::default(),
             next: Cell::new(0),
         };

@@ -95,6 +95,16 @@ impl ProcessTable {
         self.processes.get(&pid)?.table.ring()
     }
 
+    /// The same for a call that has use for one, which is counted if there is none.
+    pub(crate) fn ring_for_call(&mut self, pid: i32) -> Option<Rc<ProcessRing>> {
+        let process = self.processes.get_mut(&pid)?;
+        let ring = process.table.ring();
+        if ring.is_none() {
+            process.calls_without_ring = process.calls_without_ring.saturating_add(1);
+        }
+        ring
+    }
+
     /// A process has been in one of the machine's own directories.
     pub(crate) fn note_cwd_in_procfs(&mut self, pid: i32) {
         self.process_mut(pid).cwd_in_procfs = true;

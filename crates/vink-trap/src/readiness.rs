@@ -78,6 +78,11 @@ impl FileReadiness {
         true
     }
 
+    /// Whether there is an entry for it.
+    pub(crate) fn has_entry(&self) -> bool {
+        self.entry.borrow().is_some()
+    }
+
     /// Publishes send credit.
     pub(crate) fn publish_credit(&self, credit: u32) {
         let credit = if self.shared.get() { 0 } else { credit };

@@ -16,8 +16,8 @@
 //! While other processes of the host have that processor, too, no ring is polled (`contention`).
 //! Where that is left to the worker, it does so only while calls come often (`polling`).
 //!
-//! In virtual time nothing is posted, and no ring polled; what the ring says of pipes is for calls
-//! that are not trapped (`sched`, `call_budget`).
+//! In virtual time nothing is posted but sends that are deferred, and no ring polled; what the ring
+//! says of pipes is for calls that are not trapped (`sched`, `call_budget`).
 
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -45,6 +45,9 @@ use crate::tracee::ns_pid_of_kind;
 use crate::worker::Worker;
 use crate::Error;
 
+/// How many calls that a ring might spare a process makes in virtual time before it gets one: making it
+/// takes as long as some fifty traps, which a program that fetches a page does not save.
+const CALLS_BEFORE_RING: u32 = 64;
 const FIONREAD: i32 = libc::FIONREAD as i32;
 
 /// A call as it was posted.
@@ -197,10 +200,10 @@ impl Worker {
     /// one processor for itself, and programs have the others. False if it can't be: there is one
     /// processor only, or calls are traced.
     ///
-    /// In virtual time they post nothing, and all stay on their processors: what they do with pipes
-    /// of the host's is not trapped, if it can be done without waiting. Then such calls are not
-    /// seen ([`Worker::observe_calls`]), nor charged for; where calls are to be charged for
-    /// ([`crate::Charge::call`]), all are trapped.
+    /// In virtual time they post nothing, and all stay on their processors. What the only thread that
+    /// runs does with pipes of the host's is not trapped, if it can be done without waiting, nor are
+    /// sends that are certain to succeed. Then such calls are not seen ([`Worker::observe_calls`]), nor
+    /// charged for; where calls are to be charged for ([`crate::Charge::call`]), all are trapped.
     pub fn allow_shared_rings(&mut self) -> bool {
         self.supervisor.tracer.is_none()
             && self
@@ -274,8 +277,13 @@ impl Supervisor {
             self.calls.clock.charges_calls(),
         );
         let pid = call.pid;
+        let calls = self.calls.tasks.table.process(pid).calls_without_ring;
+        if is_virtual && calls < CALLS_BEFORE_RING && !shares {
+            return self.calls.answer(call, EAGAIN);
+        }
         // A tracer is to see all calls of its tracees.
-        let is_traced = !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
+        let has_tracer = || !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
+        let is_traced = self.tracer.is_some() || has_tracer();
         let id = match shares || all_trapped || is_traced {
             true => None,
             false => self.placement.next_ring(),
@@ -304,12 +312,15 @@ impl Supervisor {
 
     /// A call on one of Vink's files has been trapped, though its process may have a ring.
     pub(crate) fn poll_ring_after(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
-        let ring = self.calls.tasks.table.fd_table(call.pid).ring();
-        let Some(ring) = ring.filter(|_| !self.calls.clock.is_virtual()) else {
+        let Some(ring) = self.calls.tasks.table.ring_for_call(call.pid) else {
             return Ok(());
         };
         let fd = call.args[0] as i32;
         if !self.calls.tasks.finds_stream(call.tid, &ring, fd, entry)? {
+            return Ok(());
+        }
+        if self.calls.clock.is_virtual() {
+            entry.file.publish_credit_on(&ring, fd);
             return Ok(());
         }
         if can_be_posted(call.nr) {
@@ -362,7 +373,21 @@ impl Supervisor {
         late.iter().try_for_each(|ring| self.send_deferred_of(ring))
     }
 
-    fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
+    /// The same of a process in virtual time, where no ring is polled: when its next trapped call is
+    /// dispatched, or there is none any more, or for long.
+    pub(crate) fn send_deferred_in_virtual_time(&mut self, pid: i32) -> Result<(), Error> {
+        let ring = match self.calls.clock.is_virtual() {
+            true => self.placement.ring_of(&self.calls.tasks.table, pid),
+            false => None,
+        };
+        match ring.filter(|ring| ring.has_deferred()) {
+            Some(ring) => self.send_deferred_of(&ring),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries out those of one process.
+    pub(crate) fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
         let shared = ring.shared();
         let mut there = shared.deferred.0.load(Ordering::SeqCst);
         while there != 0 {

@@ -315,6 +315,7 @@ impl Supervisor {
 
     /// A process has ended.
     pub(crate) fn on_process_exit(&mut self, pid: i32) -> Result<(), Error> {
+        self.send_deferred_in_virtual_time(pid)?;
         let Some((pidfd, program)) = self.remove_process(pid) else {
             return Ok(());
         };

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use vink_kernel::{Call, CloneKind, Kernel, TaskId};
+use vink_kernel::{Call, CloneKind, Kernel, Numbered, TaskId};
 
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
@@ -14,6 +14,7 @@ use crate::in_flight::InFlight;
 use crate::kernel_runner::KernelRunner;
 use crate::networks::Networks;
 use crate::notify::Listener;
+use crate::process_ring::ProcessRing;
 use crate::process_table::ProcessTable;
 use crate::program_table::ProgramTable;
 use crate::signal_poll::SignalPoll;
@@ -28,6 +29,8 @@ pub(crate) struct Tasks {
     pub(crate) table: ProcessTable,
     /// What programs made and may enter.
     pub(crate) networks: Networks,
+    /// Rings that tasks may write to: kept until they are gone.
+    pub(crate) rings: Numbered<TaskId, Rc<ProcessRing>>,
 }
 
 impl Tasks {
@@ -38,6 +41,7 @@ impl Tasks {
             programs: ProgramTable::default(),
             table: ProcessTable::default(),
             networks: Networks::default(),
+            rings: Numbered::default(),
         }
     }
 

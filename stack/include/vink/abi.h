@@ -416,7 +416,8 @@ struct vink_verdict {
 	uint64_t delay;		/* ns; VINK_NEVER: until VINK_CALL_WIRE_RELEASE */
 	/*
 	 * It goes on right behind the one that is so many packets after it
-	 * here, but not later than the delay says. 0: by the delay only.
+	 * here (but see VINK_VERDICT_UNCOUNTED), not later than the delay
+	 * says. 0: by the delay only.
 	 */
 	uint32_t behind;
 	uint32_t bit;		/* VINK_VERDICT_CORRUPT: this one of the frame's */
@@ -432,6 +433,8 @@ struct vink_verdict {
  * that has a rate sends nothing more.
  */
 #define VINK_VERDICT_TAKE		8
+/* Packets that go on behind others (vink_verdict.behind) do not count this one. */
+#define VINK_VERDICT_UNCOUNTED	16
 
 /* A frame of the host's; see ops->put. */
 struct vink_put {

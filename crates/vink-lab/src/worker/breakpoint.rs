@@ -522,6 +522,8 @@ impl BreakpointTable {
         };
         let mut verdict = Verdict::default();
         let mut stopping = Vec::new();
+        // Those that wait to be behind others count what their breakpoint matches.
+        let (mut is_reordering, mut is_counted) = (false, false);
         // Filters see every packet with an Ethernet header.
         let framed;
         let bytes = match packet.headless {
@@ -535,9 +537,15 @@ impl BreakpointTable {
             let Some(set) = self.all.get_mut(name) else {
                 continue;
             };
-            if !set.what.points().contains(&point) || !set.wants(packet, bytes) {
+            if !set.what.points().contains(&point) {
                 continue;
             }
+            let reorders = set.what.reorder.is_some();
+            is_reordering |= reorders;
+            if !set.wants(packet, bytes) {
+                continue;
+            }
+            is_counted |= reorders;
             set.seen += 1;
             let spent = set.what.times.is_some_and(|times| set.hits >= times);
             if set.seen <= set.what.after || spent {
@@ -588,6 +596,7 @@ impl BreakpointTable {
                 effect,
             });
         }
+        verdict.uncounted = is_reordering && !is_counted;
         if point != Point::Loss && !verdict.drop && !stopping.is_empty() {
             let held = HeldPacket {
                 hits: stopping,

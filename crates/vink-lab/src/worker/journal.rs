@@ -5,6 +5,7 @@ use std::fs::File;
 use vink_record::{Event as Happened, Request};
 
 use super::lab::{refused, Descriptors, Lab, WorkerError};
+use crate::calls::CallsSetup;
 use crate::Journal;
 use vink_protocol::{Answer, Event, Hit, Noted};
 
@@ -19,6 +20,7 @@ impl Lab {
         }
         let journal = Journal::start(&mut self.worker, File::from(to), "the journal");
         self.journal = Some(journal);
+        self.calls = CallsSetup::trapped("a journal has every call");
         self.breakpoints.report_all(true);
         let ends: Vec<_> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))

@@ -117,6 +117,8 @@ fn requests(talk: &mut Talk, machine: &str) -> u64 {
 }
 
 const REQUESTS: &str = "icmp[icmptype] == icmp-echo";
+/// Those with an odd number.
+const ODD_REQUESTS: &str = "icmp[icmptype] == icmp-echo and icmp[7] & 1 == 1";
 
 #[test]
 fn which_packets_and_what_becomes_of_them() {
@@ -199,17 +201,36 @@ fn which_packets_and_what_becomes_of_them() {
         "order",
         &["b:eth0", "arrival", "filter", REQUESTS, "log"],
     ));
-    let pings = ping(&mut talk, "3");
-    assert_eq!(pongs(&mut talk, pings), 3);
-    let mut numbers = Vec::new();
-    for _ in 0..3 {
-        let summary = hit(&mut talk, "order").packet.summary;
-        let (_, number) = summary.split_once("seq ").expect("a number");
-        numbers.push(number.split(',').next().and_then(|n| n.parse::<u64>().ok()));
-    }
-    let first = numbers[1].expect("a number");
-    assert_eq!(numbers, [first + 1, first, first + 2].map(Some));
+    let numbers = order(&mut talk, 3);
+    let first = numbers[1];
+    assert_eq!(numbers, [first + 1, first, first + 2]);
+
+    // The first odd one of five is behind the second odd one: what it does not match is not counted.
+    talk.ok(set(
+        "behind",
+        &["a", "filter", ODD_REQUESTS, "reorder", "1", "times", "1"],
+    ));
+    let numbers = order(&mut talk, 5);
+    let first = *numbers.iter().min().expect("five");
+    let odd = first | 1;
+    let mut expected: Vec<u64> = (first..first + 5).filter(|number| *number != odd).collect();
+    let second = expected.iter().position(|number| *number == odd + 2);
+    expected.insert(second.expect("it is among five") + 1, odd);
+    assert_eq!(numbers, expected);
     talk.close();
+}
+
+/// Has a ping b so many times, and tells in which order the breakpoint `order` sees the requests.
+fn order(talk: &mut Talk, count: usize) -> Vec<u64> {
+    let pings = ping(talk, &count.to_string());
+    assert_eq!(pongs(talk, pings), count as u64);
+    let number = |_| {
+        let summary = hit(talk, "order").packet.summary;
+        let (_, rest) = summary.split_once("seq ").expect("a number");
+        let number = rest.split(',').next().expect("a number");
+        number.parse().expect("a number")
+    };
+    (0..count).map(number).collect()
 }
 
 #[test]

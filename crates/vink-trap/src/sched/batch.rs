@@ -42,8 +42,7 @@ impl BatchRule<Runnable> for Rule<'_> {
     }
 
     /// Whether there may be a batch of several now. One thread at a time runs where time passes
-    /// with calls or by the host's clock, where a thread is blocked on the host, or where programs
-    /// have a budget of untrapped calls, which they use alone (`call_budget`).
+    /// with calls or by the host's clock, or where a thread is blocked on the host.
     fn may_batch(&self, tid: i32) -> bool {
         let sched = self.sched;
         sched.tsc.is_none()

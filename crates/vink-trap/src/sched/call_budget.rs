@@ -1,12 +1,18 @@
 //! What programs with a ring (`shared_ring`) do untrapped in virtual time: reads and writes of the
-//! host's pipes that don't block, and a poll(2) that is like the last one and finds something of
-//! the host's ready, such as a pipe just written to.
+//! host's pipes that don't block, a poll(2) that is like the last one and finds something of the
+//! host's ready, such as a pipe just written to, and sends that are certain to succeed.
 //!
 //! The scheduled thread is the only one that runs, so what it does to a pipe until its next trapped
-//! call comes before all else, trapped or not. It has no budget where it is not alone: while a
-//! thread is blocked on the host, or is being forked, every call is trapped. Threads that became
-//! ready by what it has done are found when its next call is received, or it dies, as after a call
-//! that the host has done for it.
+//! call comes before all else, trapped or not. It has no budget where it is not alone: in a batch of
+//! several, while a thread is blocked on the host, or is being forked, every call is trapped. Threads
+//! that became ready by what it has done are found when its next call is received, or it dies, as
+//! after a call that the host has done for it.
+//!
+//! A send is *deferred* until its process's next trapped call is dispatched, at the same virtual time,
+//! if the socket has *send credit* left: bytes that it can't fail to take. A trapped call on a stream
+//! gives it that with its answer, and all of it is void when the kernel has run since, for whatever
+//! that has brought. So a send in between would have done the same, and the program's next calls find
+//! what they would have found.
 //!
 //! The readiness of Vink's files stays as it is while no thread makes a call, for the kernel does
 //! nothing then: it is written with the answer of a poll(2), for the next one. The other way round,
@@ -15,9 +21,10 @@
 //! is the thread's last one again, for which nothing has become ready since, begins where that has
 //! ended.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, PIPE_BROKEN};
+use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_DATA, MAX_POLLED, PIPE_BROKEN, STREAM};
 
 use super::vvar::ClockBytes;
 use super::{BlockCondition, Scheduler, VirtualWorker};
@@ -28,6 +35,8 @@ use crate::process_table::ProcessTable;
 use crate::ready::POLLFD;
 use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
+use crate::Error;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
 const CALL_BUDGET: u32 = 256;
@@ -69,6 +78,13 @@ impl ProcessRing {
     fn set_call_budget(&self, calls: u32) {
         self.sched().call_budget.store(calls, Ordering::Relaxed);
         self.sched().pipe_would_block.store(0, Ordering::Relaxed);
+    }
+
+    /// The kernel has run so often: send credit that was published before is void.
+    fn void_credit_before(&self, run: u64) {
+        if self.credit_run.replace(run) != run {
+            self.count_trap();
+        }
     }
 
     /// A call of the process was received: what was written down for the last one is void. What its
@@ -148,6 +164,52 @@ impl ProcessRing {
     }
 }
 
+impl ProcessRing {
+    /// Where what this call receives is to be put, of which the process has been told: in the worker's
+    /// memory.
+    fn take_posted_receive(&self, call: SyscallCtx, has_task: bool) -> Option<u64> {
+        let owners = self.owners.borrow();
+        let slot = owners.iter().position(|owner| *owner == call.tid)?;
+        let slot = &self.shared().slots[slot];
+        let posted = slot.posted_receive.swap(0, Ordering::Relaxed);
+        // What else it writes would be in the program's memory.
+        let is_plain = call.nr == libc::SYS_read || call.args[4] == 0;
+        let takes = posted != 0
+            && posted == call.args[1]
+            && call.args[2] <= MAX_DATA as u64
+            && is_plain
+            && has_task
+            && self.kind(call.args[0] as i32) == STREAM;
+        slot.received.store(takes.into(), Ordering::Relaxed);
+        takes.then(|| slot.data() as u64)
+    }
+}
+
+impl Tasks {
+    /// The same of a process that may have a ring. The ring stays as long as the task may write there.
+    pub(crate) fn take_posted_receive(&mut self, call: SyscallCtx) -> Option<u64> {
+        if !matches!(call.nr, libc::SYS_read | libc::SYS_recvfrom) {
+            return None;
+        }
+        let ring = self.table.ring(call.pid)?;
+        let task = self.table.task(call.tid);
+        let at = ring.take_posted_receive(call, task.is_some())?;
+        let task = task?;
+        let kept = self.rings.entry(task).or_insert_with(|| ring.clone());
+        if !Rc::ptr_eq(kept, &ring) {
+            *kept = ring;
+        }
+        Some(at)
+    }
+
+    /// Send credit that a process was given before the kernel last ran is void.
+    pub(crate) fn void_credit(&self, pid: i32) {
+        if let Some(ring) = self.table.ring(pid) {
+            ring.void_credit_before(self.kernel.runs());
+        }
+    }
+}
+
 impl Placement {
     /// A thread of the process does not run alone, or will not: its calls are trapped.
     pub(crate) fn revoke_call_budget(&self, table: &ProcessTable, pid: i32) {
@@ -180,15 +242,24 @@ impl VirtualWorker<'_> {
         sched.host_fds_dirty = true;
         sched.host_ran |= waits;
     }
+
+    /// The thread's call is about to be dispatched: what its process has sent before comes first.
+    pub(super) fn send_untrapped(&mut self, tid: i32) -> Result<(), Error> {
+        match self.worker.calls.tasks.table.find_pid(tid) {
+            Some(pid) => self.send_deferred_in_virtual_time(pid),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Scheduler {
     /// This thread is scheduled: how many calls its process may make untrapped.
-    pub(super) fn grant_call_budget(&self, table: &ProcessTable, tid: i32) {
-        let pid = table.find_pid(tid);
-        if let Some(ring) = pid.and_then(|pid| table.ring(pid)) {
+    pub(super) fn grant_call_budget(&self, tasks: &Tasks, tid: i32) {
+        let pid = tasks.table.find_pid(tid);
+        if let Some(ring) = pid.and_then(|pid| tasks.table.ring(pid)) {
+            ring.void_credit_before(tasks.kernel.runs());
             let others = !self.blocked_on_host.is_empty() || !self.vforked.is_empty();
-            let alone = !others && self.limit().is_none();
+            let alone = !others && self.batch.is_of_one() && self.limit().is_none();
             ring.set_call_budget(if alone { CALL_BUDGET } else { 0 });
         }
     }

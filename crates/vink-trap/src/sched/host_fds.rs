@@ -104,11 +104,12 @@ impl VirtualWorker<'_> {
             return Ok(Some(ThreadState::Running));
         }
         if is_plain_io(call.nr) && kind == libc::S_IFIFO && !outside {
-            let worker = &self.worker;
-            if let Some(ring) = worker
-                .placement
-                .ring_of(&worker.calls.tasks.table, call.pid)
-            {
+            let worker = &mut *self.worker;
+            let ring = match worker.placement.has_rings() {
+                true => worker.calls.tasks.table.ring_for_call(call.pid),
+                false => None,
+            };
+            if let Some(ring) = ring {
                 ring.mark_pipe(call.args[0] as i32);
             }
         }

@@ -511,7 +511,7 @@ impl VirtualWorker<'_> {
                 return Ok(Progress::Held);
             }
             let worker = &mut *self.worker;
-            let has_batches = worker.calls.held_files.is_empty() && !worker.placement.has_rings();
+            let has_batches = worker.calls.held_files.is_empty();
             let sched = worker.calls.clock.sched_mut();
             if sched.begin_batch(
                 (&worker.calls.tasks.table, &worker.calls.tasks.programs),
@@ -613,7 +613,7 @@ impl VirtualWorker<'_> {
         let tid = runnable.tid();
         let sched = self.worker.calls.clock.sched_mut();
         if self.worker.placement.has_rings() {
-            sched.grant_call_budget(&self.worker.calls.tasks.table, tid);
+            sched.grant_call_budget(&self.worker.calls.tasks, tid);
         }
         if sched.signal_checks.remove(&tid) {
             if let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) {
@@ -622,6 +622,10 @@ impl VirtualWorker<'_> {
         }
         match runnable {
             Runnable::Syscall(program, call) => {
+                if self.worker.placement.has_rings() {
+                    self.send_untrapped(tid)?;
+                }
+                let sched = self.worker.calls.clock.sched_mut();
                 sched.serial(tid);
                 sched.clocks.count_call(tid);
                 let (nr, time) = (call.nr, self.worker.calls.tasks.kernel.now());

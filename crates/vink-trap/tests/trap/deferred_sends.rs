@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use vink_kernel::Clock;
 use vink_trap::{Program, Status};
 
 use crate::built::Built;
@@ -88,42 +89,130 @@ fn on_vink(lab: &mut Lab, client: &[&str]) -> String {
     out
 }
 
-fn is_as_on_host(client: &[&str]) {
-    let Some(mut lab) = lab() else { return };
+/// On a clock of the lab's own there is always a worker to send them.
+fn on(clock: Clock) -> Option<Lab> {
+    match clock {
+        Clock::Virtual => {
+            let mut lab = Lab::on(clock);
+            assert!(lab.worker.allow_shared_rings());
+            Some(lab)
+        }
+        _ => lab(),
+    }
+}
+
+fn is_as_on_host(clock: Clock, client: &[&str]) {
+    let Some(mut lab) = on(clock) else { return };
     assert_eq!(on_vink(&mut lab, client), on_host(client));
     let sends = lab.worker.statistics().deferred_sends();
     assert!(sends > 0);
     println!("{sends} deferred sends");
 }
 
+/// One of the parts in C.
+fn part_in_c(clock: Clock, name: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ring/deferred_sends.c");
+    let built = Built::of(&source, &["-pthread"]);
+    is_as_on_host(clock, &[built.line(), name]);
+}
+
+/// One of those in Python.
+fn part(clock: Clock, name: &str) {
+    is_as_on_host(clock, &[PYTHON, "-c", SCRIPT, name]);
+}
+
+/// Tests of this file, or of a module in it, by the names of their parts.
 macro_rules! parts {
-    ($($name:ident)*) => {
+    ($path:literal, $clock:expr, $part:path: $($name:ident)*) => {
         $(#[test]
         fn $name() {
-            as_both(concat!("deferred_sends::", stringify!($name)), || {
-                is_as_on_host(&[PYTHON, "-c", SCRIPT, stringify!($name)]);
+            as_both(concat!($path, stringify!($name)), || {
+                $part($clock, stringify!($name));
             });
         })*
     };
 }
 
-parts! { requests ends full reset shared asked mixed }
+parts! { "deferred_sends::", Clock::Real, part: requests ends full reset shared asked mixed }
+parts! { "deferred_sends::", Clock::Real, part_in_c: threads signals killed }
 
-/// The same of the one in C.
-macro_rules! parts_in_c {
-    ($($name:ident)*) => {
-        $(#[test]
-        fn $name() {
-            as_both(concat!("deferred_sends::", stringify!($name)), || {
-                let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ring/deferred_sends.c");
-                let built = Built::of(&source, &["-pthread"]);
-                is_as_on_host(&[built.line(), stringify!($name)]);
-            });
-        })*
-    };
+/// There what is deferred is sent with the process's next trapped call.
+mod in_virtual_time {
+    use super::*;
+
+    parts! { "deferred_sends::in_virtual_time::", Clock::Virtual, part:
+    requests ends full shared asked mixed }
+    parts! { "deferred_sends::in_virtual_time::", Clock::Virtual, part_in_c: threads killed }
+
+    /// A server that tells when requests come, and a client that sends some after its last trapped call
+    /// before it computes, and before it dies.
+    const ECHO: &str = "
+import ctypes, socket, sys, time
+def told(*what): print(round(time.monotonic() - begun, 6), *what, flush=True)
+def serve():
+    with socket.create_server(('', 7)) as l:
+        print('listens', flush=True)
+        global begun
+        c = l.accept()[0]
+        begun = time.monotonic()
+        while data := c.recv(100):
+            told(data)
+            c.send(data.upper())
+def ask():
+    global begun
+    s = socket.create_connection(('10.0.0.2', 7))
+    begun = time.monotonic()
+    for n in range(300):
+        s.send(b'%d' % n)
+        told(s.recv(100))
+        if n % 30 == 0: time.sleep(0.5)
+    s.send(b'last')
+    s.recv(100)
+    s.send(b'left')
+    ctypes.string_at(0)
+globals()[sys.argv[1]]()
+";
+
+    /// What both print.
+    fn echoes(is_shared: bool) -> (String, String, u64) {
+        let mut lab = Lab::on(Clock::Virtual);
+        let library = is_shared.then(Library::new);
+        if is_shared {
+            assert!(lab.worker.allow_shared_rings());
+        }
+        let own = lab.machine;
+        let start = |lab: &mut Lab, what: &str| {
+            let program = Program::new(PYTHON).args(["-c", ECHO, what]);
+            lab.start_program(match &library {
+                Some(library) => library.before(program),
+                None => program,
+            })
+        };
+        lab.machine = lab.neighbour_at(Duration::from_millis(10));
+        let mut server = start(&mut lab, "serve");
+        lab.until_written(&mut server, "listens\n");
+        lab.machine = own;
+        let client = start(&mut lab, "ask");
+        let client = lab.finish(client);
+        assert_eq!(client.status, Status::Killed(libc::SIGSEGV), "{client:?}");
+        let server = lab.finish(server);
+        let sends = lab.worker.statistics().deferred_sends();
+        (client.out, server.out, sends)
+    }
+
+    #[test]
+    fn all_comes_at_the_same_time() {
+        as_both(
+            "deferred_sends::in_virtual_time::all_comes_at_the_same_time",
+            || {
+                let (trapped, shared) = (echoes(false), echoes(true));
+                assert_eq!((&shared.0, &shared.1), (&trapped.0, &trapped.1));
+                assert!(shared.1.contains("b'left'"), "{}", shared.1);
+                assert!(trapped.2 == 0 && shared.2 >= 400, "{}", shared.2);
+            },
+        );
+    }
 }
-
-parts_in_c! { threads signals killed }
 
 /// The number that the victim has on the host: the one that it prints is its machine's. It is the
 /// worker's child.

@@ -7,8 +7,11 @@ use std::os::unix::fs::{chown, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use vink_kernel::{find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind};
+use vink_kernel::{
+    find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind, WireSettings,
+};
 use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
 
 /// What a program left behind.
@@ -62,10 +65,20 @@ impl Lab {
 
     /// Another machine, 10.0.0.2, on a wire to this one, which is 10.0.0.1 from now on.
     pub fn neighbour(&mut self) -> MachineId {
+        self.neighbour_at(Duration::ZERO)
+    }
+
+    /// The same, with a wire of this delay.
+    pub fn neighbour_at(&mut self, delay: Duration) -> MachineId {
         let own = self.machine;
         let kernel = self.worker.kernel();
         let neighbour = kernel.machine("n").unwrap();
         let wire = kernel.wire(WireKind::PointToPoint).unwrap();
+        let settings = WireSettings {
+            delay,
+            ..WireSettings::default()
+        };
+        kernel.set_wire(wire, None, &settings).unwrap();
         for (machine, n) in [(neighbour, 2), (own, 1)] {
             let interface = "eth0";
             let end = Attachment {

@@ -375,6 +375,7 @@ static bool pending(struct vx_shared *shared)
 	       !test_bit(NAPI_STATE_SCHED, &shared->napi.state);
 }
 
+/* Has those polled that have frames waiting, in the order of their last polls. */
 static void schedule_pending(void)
 {
 	struct vx_shared *shared;

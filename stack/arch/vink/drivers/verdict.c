@@ -244,7 +244,8 @@ static bool ask(struct vx_end *end, u32 kind, struct sk_buff *skb, bool put)
 		hold(end, skb, kind, put, &verdict);
 		return false;
 	}
-	if (skb_queue_empty(&end->held->packets))
+	if (skb_queue_empty(&end->held->packets) ||
+	    verdict.flags & VINK_VERDICT_UNCOUNTED)
 		return true;
 	/* What waits for it to pass comes right behind. */
 	vx_verdict_pass(end, kind, skb);
