@@ -133,6 +133,7 @@ impl VirtualWorker<'_> {
                     worker
                         .placement
                         .revoke_call_budget(&worker.calls.tasks.table, pid);
+                    self.send_deferred_in_virtual_time(pid)?;
                 }
             }
         }

@@ -1,6 +1,6 @@
 /*
- * A program that fills its ring with garbage: hostile SIZE ROUNDS PENDING SLOTS SLOT SENDS SEND, where all but
- * ROUNDS are bytes: offsets of three parts and sizes of two, besides the whole one. It may get any answers, or none.
+ * A program that fills its ring with garbage: hostile SIZE ROUNDS PENDING SLOTS SLOT SENDS SEND RECEIVE, where all
+ * but ROUNDS are bytes: offsets of four parts and sizes of two, besides the whole one. It may get any answers, or none.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static int connect_pair(int ends[2])
 	return ends[1] < 0 || close(l) ? -1 : 0;
 }
 
-enum part { SIZE, ROUNDS, PENDING, SLOTS, SLOT, SENDS, SEND, PARTS };
+enum part { SIZE, ROUNDS, PENDING, SLOTS, SLOT, SENDS, SEND, RECEIVE, PARTS };
 
 static size_t parts[PARTS];
 
@@ -77,9 +77,14 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (connect_pair(ends))
 		return 2;
-	fd = ioctl(-1, 0x564e4b01);
-	if (fd < 0)
-		return 3;
+	/* In virtual time it is too early at first. */
+	for (;;) {
+		fd = ioctl(-1, 0x564e4b01);
+		if (fd >= 0)
+			break;
+		if (errno != EAGAIN || send(ends[0], bytes, 1, 0) != 1 || recv(ends[1], bytes, 1, 0) != 1)
+			return 3;
+	}
 	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (words == MAP_FAILED)
 		return 4;
@@ -106,6 +111,9 @@ int main(int argc, char **argv)
 		words[32] = next();
 		words[33] = next();
 		leave_sends((char *)words, slot);
+		/* What is received may be put elsewhere, or nowhere. */
+		*(uint64_t *)((char *)words + parts[SLOTS] + slot * parts[SLOT] + parts[RECEIVE]) =
+			next() % 4 ? (uintptr_t)bytes : next();
 		/* At first they fill what no process empties. */
 		while (round > rounds / 2 &&
 		       recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
