@@ -49,8 +49,7 @@ pub struct Breakpoint {
     /// It goes on so much later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// It goes on behind so many that come after it and match, but not later than `delay`, or a second,
-    /// says.
+    /// It goes on behind so many later ones that match, but not later than `delay`, or a second, says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<u32>,
     /// So many copies go on with it.

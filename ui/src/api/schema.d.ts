@@ -2083,7 +2083,7 @@ export interface components {
             delay?: components["schemas"]["Span"] | null;
             /**
              * Format: uint32
-             * @description It goes on behind so many that come after it, but not later than `delay`, or a second, says.
+             * @description It goes on behind so many later ones that match, but not later than `delay`, or a second, says.
              */
             reorder?: number | null;
             /**

@@ -145,7 +145,8 @@ impl Scheduler {
         }
     }
 
-    /// Threads of the process that have made no call are running.
+    /// Threads of the process that have no number yet were made by this one. Those that have made no call
+    /// are running.
     fn find_threads(&mut self, table: &ProcessTable, pid: i32, parent: i32) {
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
             .into_iter()
@@ -153,16 +154,17 @@ impl Scheduler {
         let mut found: Vec<i32> = tasks
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|tid| !table.has_thread(*tid))
-            .filter(|tid| {
-                !self.has_arrived(*tid) && !self.is_running(*tid) && !self.runaways.includes(*tid)
-            })
+            .filter(|tid| !table.has_thread(*tid) && !self.serials.contains_key(tid))
+            .filter(|tid| !self.is_running(*tid) && !self.runaways.includes(*tid))
             .filter(|tid| !self.run_queue.contains(*tid))
             .collect();
         found.sort_unstable();
         for tid in found {
             self.batch.note_created(parent, tid);
-            self.add_running(tid, pid, ThreadState::Running);
+            // Its call may have been received before its maker's.
+            if !self.has_arrived(tid) {
+                self.add_running(tid, pid, ThreadState::Running);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use vink_kernel::{Clock, MachineId};
 use vink_sys::process::{affinity, cpus, one_cpu, set_affinity};
 use vink_trap::{Called, Program, Status, Stdio};
 
+use crate::built::Built;
 use crate::lab::{by_itself, Lab};
 
 /// More than a batch may have.
@@ -23,6 +25,14 @@ type Seen = (u64, MachineId, u64, i64, Option<i64>);
 /// All calls that are made for this script, on each of the machines at once; its argument is the
 /// number of its machine.
 fn calls_of(script: &str) -> Vec<Seen> {
+    calls_of_programs(MACHINES, |n| {
+        let program = Program::new("bash").args(["-c", script, &n.to_string()]);
+        program.env("LC_ALL", "C")
+    })
+}
+
+/// The same for a program on each of some machines.
+fn calls_of_programs(machines: u64, program: impl Fn(u64) -> Program) -> Vec<Seen> {
     let mut lab = Lab::on(Clock::Virtual);
     let calls = Rc::new(RefCell::new(Vec::new()));
     let seen = calls.clone();
@@ -32,11 +42,9 @@ fn calls_of(script: &str) -> Vec<Seen> {
     };
     lab.worker.observe_calls(Some(Box::new(observer)));
     let mut programs = Vec::new();
-    for n in 0..MACHINES {
+    for n in 0..machines {
         let machine = lab.worker.kernel().machine(&format!("m{n}")).unwrap();
-        let program = Program::new("bash").args(["-c", script, &n.to_string()]);
-        let program = program.env("LC_ALL", "C").stdin(Stdio::Null);
-        let program = program.stdout(Stdio::Null);
+        let program = program(n).stdin(Stdio::Null).stdout(Stdio::Null);
         programs.push(lab.worker.spawn(machine, program).unwrap());
     }
     for program in programs {
@@ -117,6 +125,23 @@ fn repeats(script: &str) -> Vec<Seen> {
     drop(busy);
     assert_same(&once, &beside);
     once
+}
+
+#[test]
+fn threads_that_are_made_at_once_have_the_same_numbers() {
+    by_itself(
+        "virtual_batches::threads_that_are_made_at_once_have_the_same_numbers",
+        || {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waits/makers.c");
+            let makers = Built::of(&source, &["-pthread"]);
+            let calls = || calls_of_programs(2, |_| Program::new(makers.line()));
+            let once = calls();
+            for _ in 0..2 {
+                assert_same(&once, &calls());
+            }
+            assert!(changes(&once) > 100, "no batches");
+        },
+    );
 }
 
 #[test]
