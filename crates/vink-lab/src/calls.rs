@@ -35,13 +35,10 @@ impl CallsSetup {
         let is_virtual = worker.kernel().clock() == Clock::Virtual;
         match calls {
             Calls::Trapped => Ok(CallsSetup::trapped("by request")),
+            // Each program that is started takes longer with the library.
+            Calls::Auto if is_virtual => Ok(CallsSetup::trapped("time is virtual")),
             Calls::Auto => Ok(match SHARED_CALLS.find() {
                 Err(why) => CallsSetup::trapped(&why),
-                Ok(library) if is_virtual && worker.allow_shared_rings() => CallsSetup {
-                    library: Some(library),
-                    form: "trapped, but for sends and pipes of the only thread that runs"
-                        .to_owned(),
-                },
                 Ok(_) if !worker.allow_shared_rings_when_often() => {
                     CallsSetup::trapped("there is one processor only")
                 }

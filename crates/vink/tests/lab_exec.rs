@@ -95,8 +95,8 @@ fn calls_have_the_form_that_the_lab_says() {
             ("calls: auto", "shared"),
             ("calls: shared", "shared"),
             ("calls: trapped", "trapped"),
-            ("time: virtual", "shared"),
-            ("time: virtual\ncalls: trapped", "trapped"),
+            ("time: virtual", "trapped"),
+            ("time: virtual\ncalls: shared", "shared"),
         ] {
             control.write("one.yaml", &format!("{key}\n{ONE}"));
             control.vink(&["lab", "up", "one.yaml"]);

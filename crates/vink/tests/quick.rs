@@ -133,10 +133,7 @@ fn auto_says_why_calls_are_trapped() {
         "{said}"
     );
     let said = auto(&["--time", "virtual"], &["true"]);
-    assert!(
-        said.contains("calls: trapped, but for sends and pipes of the only thread that runs"),
-        "{said}"
-    );
+    assert!(said.contains("calls: trapped: time is virtual"), "{said}");
     let said = said_of_calls(&place, &["--calls", "trapped"], &["true"]);
     assert!(said.contains("calls: trapped: by request"), "{said}");
     // Without its library as well.
