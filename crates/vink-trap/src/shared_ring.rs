@@ -387,7 +387,7 @@ impl Supervisor {
     }
 
     /// Carries out those of one process.
-    pub(crate) fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
+    fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
         let shared = ring.shared();
         let mut there = shared.deferred.0.load(Ordering::SeqCst);
         while there != 0 {
