@@ -277,14 +277,15 @@ impl Supervisor {
             self.calls.clock.charges_calls(),
         );
         let pid = call.pid;
-        let calls = self.calls.tasks.table.process(pid).calls_without_ring;
-        if is_virtual && calls < CALLS_BEFORE_RING && !shares {
-            return self.calls.answer(call, EAGAIN);
-        }
         // A tracer is to see all calls of its tracees.
         let has_tracer = || !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
         let is_traced = self.tracer.is_some() || has_tracer();
-        let id = match shares || all_trapped || is_traced {
+        let is_refused = shares || all_trapped || is_traced;
+        let calls = self.calls.tasks.table.process(pid).calls_without_ring;
+        if is_virtual && calls < CALLS_BEFORE_RING && !is_refused {
+            return self.calls.answer(call, EAGAIN);
+        }
+        let id = match is_refused {
             true => None,
             false => self.placement.next_ring(),
         };
