@@ -81,10 +81,10 @@ fn join_with(
     Ok(kernel.set_wire(wire, None, settings)?)
 }
 
-/// A worker whose programs make their calls so.
-fn worker_of(kernel: Kernel, calls: Calls) -> Result<(Worker, CallsSetup), BoxError> {
+/// A worker whose programs make their calls as those of a lab do by default.
+fn worker_of(kernel: Kernel) -> Result<(Worker, CallsSetup), BoxError> {
     let mut worker = Worker::new(kernel)?;
-    let calls = CallsSetup::new(calls, &mut worker)?;
+    let calls = CallsSetup::new(Calls::Auto, &mut worker)?;
     Ok((worker, calls))
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn round_trips() -> Result<f64, BoxError> {
         (&server, "eth0", [10, 0, 0, 2]),
     ];
     join(&mut kernel, WireKind::PointToPoint, &ends, 24)?;
-    let (mut worker, calls) = worker_of(kernel, Calls::Shared)?;
+    let (mut worker, calls) = worker_of(kernel)?;
     let own = std::env::current_exe()?;
     let echo = |what: &str| Program::new(&own).args(["loop", what]);
     start((&mut worker, &calls), server.id, echo("echo_server"))?;
@@ -151,7 +151,7 @@ pub(crate) fn pages() -> Result<f64, BoxError> {
         machines.push(machine);
     }
     middle.forward(&mut kernel)?;
-    let (mut worker, calls) = worker_of(kernel, Calls::Auto)?;
+    let (mut worker, calls) = worker_of(kernel)?;
     let page = "x".repeat(PAGE);
     // What an nginx writes, it writes where no other one does.
     let server =
@@ -261,7 +261,7 @@ pub(crate) fn routed_day() -> Result<f64, BoxError> {
     for machine in &machines {
         machine.forward(&mut kernel)?;
     }
-    let (mut worker, calls) = worker_of(kernel, Calls::Shared)?;
+    let (mut worker, calls) = worker_of(kernel)?;
     for (n, machine) in machines.iter().enumerate() {
         let place = directory.path().join(machine.name.as_str());
         fs::create_dir(&place)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use vink_kernel::Clock;
 use vink_spec::Calls;
-use vink_trap::{Program, Worker};
+use vink_trap::{Program, Worker, IN_OWN_PROCESS};
 
 use crate::loader::{find, hindrance, SCRIPTS, SHARED_CALLS};
 
@@ -35,10 +35,15 @@ impl CallsSetup {
         let is_virtual = worker.kernel().clock() == Clock::Virtual;
         match calls {
             Calls::Trapped => Ok(CallsSetup::trapped("by request")),
-            // Each program that is started takes longer with the library.
-            Calls::Auto if is_virtual => Ok(CallsSetup::trapped("time is virtual")),
             Calls::Auto => Ok(match SHARED_CALLS.find() {
                 Err(why) => CallsSetup::trapped(&why),
+                // A command that a shell makes a child for takes longer to start with the library, and
+                // seldom makes calls enough to gain that back.
+                Ok(library) if is_virtual && worker.allow_shared_rings() => CallsSetup {
+                    library: Some(library.with_file_name(IN_OWN_PROCESS)),
+                    form: "trapped, but for sends and pipes of the only thread that runs"
+                        .to_owned(),
+                },
                 Ok(_) if !worker.allow_shared_rings_when_often() => {
                     CallsSetup::trapped("there is one processor only")
                 }

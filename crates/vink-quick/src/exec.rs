@@ -2,17 +2,21 @@
 //!
 //! A program must not find a variable in its environment that it has not on the host. So this
 //! library's name is taken out of it before the program begins, and is put in again by functions
-//! that execute others, if the dynamic loader of the C library will load that file. Whatever is
-//! executed by another way has its calls trapped, no more.
+//! that execute others, if the dynamic loader of the C library will load that file. (As the name
+//! says, in children too, or not: `IN_OWN_PROCESS`.) Whatever is executed by another way has its
+//! calls trapped, no more.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::slice::from_raw_parts_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{pid_t, SYS_close, SYS_openat, SYS_read};
+use vink_ring::{IN_OWN_PROCESS, UNTRAPPED};
 
 use crate::memory::Mapping;
+use crate::post::{is_own_process, is_vforked};
 use crate::program::{Given, Text, Texts};
-use crate::symbols::{native, Next};
+use crate::symbols::{system_call, Next};
 
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
 const FILE: &[u8] = b"/libvink_quick.so";
@@ -93,11 +97,21 @@ fn own() -> Option<&'static [u8]> {
     }
 }
 
+/// Whether children hand it on, too.
+fn is_for_children() -> bool {
+    own().is_some_and(|own| {
+        let folder = own.strip_suffix(IN_OWN_PROCESS.as_bytes());
+        !folder.is_some_and(|folder| folder.ends_with(b"/"))
+    })
+}
+
 /// An environment with the library's name, in memory of its own: a child of fork(2) may not
 /// allocate any.
 struct Environment<'a> {
-    all: Mapping<'a, Text<'a>>,
-    _string: Mapping<'a, u8>,
+    /// The array, and behind it the string that is new.
+    memory: Mapping<'a, Text<'a>>,
+    /// Of the array, with the null pointer that it ends with.
+    len: usize,
 }
 
 impl<'a> Environment<'a> {
@@ -109,24 +123,24 @@ impl<'a> Environment<'a> {
         let (place, before) = preloads(others).last().unwrap_or((count, b""));
         let colon: &[u8] = if before.is_empty() { b"" } else { b":" };
         let parts = [VARIABLE, before, colon, own, b"\0"];
-        let mut string = Mapping::new(parts.iter().map(|part| part.len()).sum())?;
-        for (to, byte) in string.iter_mut().zip(parts.into_iter().flatten()) {
-            *to = *byte;
-        }
-        let mut all = Mapping::new(count + 2)?;
+        let (len, string_len) = (count + 2, parts.iter().map(|part| part.len()).sum::<usize>());
+        let mut memory = Mapping::new(len + string_len.div_ceil(size_of::<Text>()))?;
+        let (all, rest) = memory.split_at_mut(len);
         for (to, text) in all.iter_mut().zip(others.iter()) {
             *to = text;
         }
-        // SAFETY: ends with a zero, and stays as long as those that point to it.
+        // SAFETY: the rest of the mapping, which has so many bytes.
+        let string = unsafe { from_raw_parts_mut(rest.as_mut_ptr().cast::<u8>(), string_len) };
+        for (to, byte) in string.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *byte;
+        }
+        // SAFETY: ends with a zero, and stays as long as the array that points to it.
         all[place] = unsafe { Text::given(string.as_ptr().cast()) };
-        Some(Environment {
-            all,
-            _string: string,
-        })
+        Some(Environment { memory, len })
     }
 
     fn texts(&self) -> Option<Texts<'_>> {
-        Texts::of(&self.all)
+        Texts::of(&self.memory[..self.len])
     }
 }
 
@@ -135,9 +149,9 @@ struct File(c_int);
 
 impl File {
     fn open(path: *const c_char) -> Option<File> {
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-        let args = [libc::AT_FDCWD as u64, path as u64, flags, 0];
-        match native(SYS_openat, args) {
+        // (A FIFO is no program, either.)
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
+        match untrapped(SYS_openat, [libc::AT_FDCWD as u64, path as u64, flags]) {
             fd if fd >= 0 => Some(File(fd as c_int)),
             _ => None,
         }
@@ -145,15 +159,21 @@ impl File {
 
     fn read(&self, into: &mut [u8]) -> usize {
         let (to, len) = (into.as_mut_ptr() as u64, into.len() as u64);
-        let done = native(SYS_read, [self.0 as u64, to, len, 0]);
+        let done = untrapped(SYS_read, [self.0 as u64, to, len]);
         usize::try_from(done).unwrap_or(0)
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        native(SYS_close, [self.0 as u64, 0, 0, 0]);
+        untrapped(SYS_close, [self.0 as u64, 0, 0]);
     }
+}
+
+/// Makes a system call that is the host's business alone, also in virtual time, which has its mark
+/// for that in the fifth argument.
+fn untrapped(nr: i64, [a, b, c]: [u64; 3]) -> i64 {
+    system_call(nr, [a, b, c, 0, UNTRAPPED, UNTRAPPED])
 }
 
 /// Whether the loader of the C library is what runs a file, or its interpreter, and will find this
@@ -245,19 +265,30 @@ fn found_takes_library(name: Text) -> bool {
     false
 }
 
-/// Executes a file with the library, if it takes it.
-fn execute(next: &Next, takes: bool, path: Text, argv: Texts, envp: Texts) -> c_int {
+/// Executes a file with the library, if that is handed on and the file takes it.
+fn execute(
+    next: &Next,
+    takes: impl FnOnce() -> bool,
+    path: Text,
+    argv: Texts,
+    envp: Texts,
+) -> c_int {
     type Execute = extern "C" fn(Text, Texts, Texts) -> c_int;
     // SAFETY: the functions that begin with exec, and take an environment, have this type.
     let next = unsafe { std::mem::transmute::<usize, Execute>(next.address()) };
+    let takes = (is_own_process() || is_for_children()) && takes();
     let with = takes.then(|| Environment::new(envp)).flatten();
+    if let Some(with) = with.as_ref().filter(|_| is_vforked()) {
+        with.memory.leave();
+    }
     let with = with.as_ref().and_then(Environment::texts);
     next(path, argv, with.unwrap_or(envp))
 }
 
 #[no_mangle]
 extern "C" fn execve(path: Text, argv: Texts, envp: Texts) -> c_int {
-    execute(&EXECVE, takes_library(path.as_ptr()), path, argv, envp)
+    let takes = || takes_library(path.as_ptr());
+    execute(&EXECVE, takes, path, argv, envp)
 }
 
 #[no_mangle]
@@ -267,7 +298,8 @@ extern "C" fn execv(path: Text, argv: Texts) -> c_int {
 
 #[no_mangle]
 extern "C" fn execvpe(name: Text, argv: Texts, envp: Texts) -> c_int {
-    execute(&EXECVPE, found_takes_library(name), name, argv, envp)
+    let takes = || found_takes_library(name);
+    execute(&EXECVPE, takes, name, argv, envp)
 }
 
 #[no_mangle]
@@ -291,7 +323,7 @@ macro_rules! spawns {
                 type Spawn = unsafe extern "C" fn(
                     *mut pid_t, Text, *const c_void, *const c_void, Texts, Texts,
                 ) -> c_int;
-                let with = $takes.then(|| Environment::new(envp)).flatten();
+                let with = (is_for_children() && $takes).then(|| Environment::new(envp)).flatten();
                 let envp = with.as_ref().and_then(Environment::texts).unwrap_or(envp);
                 // SAFETY: the next function of the name has this type; the rest is by the caller.
                 unsafe {

@@ -20,8 +20,8 @@
 //! # Not supported
 //!
 //! Pointers to memory that is not there: `SIGSEGV`, where a system call gives `EFAULT`. Children
-//! that share the memory of their parent but not its descriptors, but for vfork(2), which is
-//! fork(2) here. epoll_ctl(2) and fork(2) by a signal handler that has interrupted a function of
+//! that share the memory of their parent but not its descriptors, but for those of vfork(2)
+//! (`vfork`). epoll_ctl(2) and fork(2) by a signal handler that has interrupted a function of
 //! this library, if the set has been changed before: the host's may not be.
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -35,6 +35,7 @@ mod program;
 mod ready;
 mod sets;
 mod symbols;
+mod vfork;
 
 use std::ffi::{c_char, c_int};
 

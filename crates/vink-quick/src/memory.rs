@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use libc::{MADV_NORMAL, MADV_WIPEONFORK, MAP_ANONYMOUS, MAP_PRIVATE};
 
@@ -17,10 +17,8 @@ use crate::symbols::errno;
 /// All zero is a valid value.
 pub(crate) unsafe trait Zero {}
 
-// SAFETY: null, and a number.
+// SAFETY: null.
 unsafe impl Zero for Text<'_> {}
-// SAFETY: a number.
-unsafe impl Zero for u8 {}
 
 /// A new mapping to read and write, with what the kernel is to know of it (madvise(2)). The errno
 /// stays.
@@ -79,6 +77,36 @@ impl<T: Zero> Mapping<'_, T> {
     }
 }
 
+/// What a child of vfork(2) had mapped as it executed a file: its parent has it then.
+static LEFT: Left = Left {
+    at: AtomicPtr::new(null_mut()),
+    len: AtomicUsize::new(0),
+};
+
+struct Left {
+    at: AtomicPtr<c_void>,
+    /// Bytes.
+    len: AtomicUsize,
+}
+
+/// Unmaps what the last child of vfork(2) has left.
+pub(crate) fn unmap_left() {
+    let at = LEFT.at.swap(null_mut(), Ordering::Relaxed);
+    if !at.is_null() {
+        // SAFETY: a mapping of that child's, which has gone with its `Mapping`.
+        unsafe { libc::munmap(at, LEFT.len.load(Ordering::Relaxed)) };
+    }
+}
+
+impl<T> Mapping<'_, T> {
+    /// This process, a child of vfork(2), is about to execute a file with it.
+    pub(crate) fn leave(&self) {
+        LEFT.len.store(size_of_val(self.0), Ordering::Relaxed);
+        LEFT.at
+            .store(self.0.as_ptr().cast_mut().cast(), Ordering::Relaxed);
+    }
+}
+
 impl<T> Deref for Mapping<'_, T> {
     type Target = [T];
 
@@ -97,6 +125,7 @@ impl<T> Drop for Mapping<'_, T> {
     /// The errno, which may tell why nothing was executed, stays.
     fn drop(&mut self) {
         let before = errno().get();
+        LEFT.at.store(null_mut(), Ordering::Relaxed);
         // SAFETY: the mapping of `new`, which nothing else has.
         unsafe { libc::munmap(self.0.as_mut_ptr().cast(), size_of_val(self.0)) };
         errno().set(before);

@@ -19,8 +19,10 @@ use crate::symbols::system_call;
 
 /// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;
-/// As often it may be told that it is too early.
-const MOST_EARLY: u32 = 6;
+/// ... and a quarter of those that it makes after it was told that it is too early.
+const TOO_EARLY: u32 = 16;
+/// As often it may be told so.
+const MOST_EARLY: u32 = 5;
 /// Polls for an answer before a request is taken back: some 50 us of the thread's time.
 const ANSWER_SPINS: u32 = 500;
 /// ... and before a thread whose request the worker is at sleeps: 128 kB take it some 20 us.
@@ -43,11 +45,16 @@ struct State {
     ring: AtomicPtr<SharedRing>,
     /// Made so far without one; stays where it is once it has been asked for.
     calls: AtomicU32,
-    /// How often it was too early to ask: each time four times as many calls come before the next one.
+    /// How often it was too early to ask: each time four times as many calls come before the next
+    /// one.
     early: AtomicU32,
+    /// It has loaded this library itself: it is no child of fork(2) of one that has.
+    has_loaded: AtomicBool,
+    /// Children of vfork(2), each the next one's parent, of which the last one has this memory now.
+    vforked: AtomicU32,
 }
 
-// SAFETY: null, and a number.
+// SAFETY: null, and numbers.
 unsafe impl Zero for State {}
 
 static STATE: Wiped<State> = Wiped::new();
@@ -76,7 +83,9 @@ thread_local! {
 /// The library has been loaded.
 pub(crate) fn begin() {
     STATE.begin();
-    sets::begin();
+    if let Some(state) = STATE.get() {
+        state.has_loaded.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The process's ring, if it has one.
@@ -103,9 +112,43 @@ pub(crate) fn asks_no_more() {
     FILTERED.store(true, Ordering::Relaxed);
 }
 
+/// A child of vfork(2) is about to have this process's memory. False: it may not, for the process has
+/// a ring, or does not ask for one, and such a child might have it do so.
+pub(crate) fn begin_vfork() -> bool {
+    let state = STATE.get().filter(|state| {
+        let has_none = state.ring.load(Ordering::Acquire).is_null();
+        has_none && !FILTERED.load(Ordering::Relaxed)
+    });
+    state.is_some_and(|state| {
+        state.vforked.fetch_add(1, Ordering::Relaxed);
+        true
+    })
+}
+
+/// It has it no more.
+pub(crate) fn end_vfork() {
+    if let Some(state) = STATE.get() {
+        state.vforked.fetch_sub(1, Ordering::Relaxed);
+    }
+    FILTERED.store(false, Ordering::Relaxed);
+}
+
+/// Whether this is the process that has loaded the library, and no child of it.
+pub(crate) fn is_own_process() -> bool {
+    let state = STATE.get();
+    !is_vforked() && state.is_some_and(|state| state.has_loaded.load(Ordering::Relaxed))
+}
+
+/// Whether this is a child of vfork(2).
+pub(crate) fn is_vforked() -> bool {
+    STATE
+        .get()
+        .is_some_and(|state| state.vforked.load(Ordering::Relaxed) > 0)
+}
+
 /// Asks for a ring, if that has not been done.
 pub(crate) fn ask() {
-    if let Some(state) = STATE.get() {
+    if let Some(state) = STATE.get().filter(|_| !is_vforked()) {
         let most = state.most_calls();
         if state.calls.swap(most + 1, Ordering::Relaxed) <= most {
             state.ask();
@@ -366,7 +409,8 @@ impl State {
     #[cold]
     fn count(&self) {
         let most = self.most_calls();
-        if self.calls.load(Ordering::Relaxed) <= most
+        if self.vforked.load(Ordering::Relaxed) == 0
+            && self.calls.load(Ordering::Relaxed) <= most
             && self.calls.fetch_add(1, Ordering::Relaxed) == most
         {
             self.ask();
@@ -375,7 +419,10 @@ impl State {
 
     /// After as many calls it asks.
     fn most_calls(&self) -> u32 {
-        CALLS << (2 * self.early.load(Ordering::Relaxed))
+        match self.early.load(Ordering::Relaxed) {
+            0 => CALLS,
+            early => TOO_EARLY << (2 * early),
+        }
     }
 
     #[cold]
@@ -395,6 +442,7 @@ impl State {
         let ring = map(len, MAP_SHARED, fd as i32, MADV_DONTFORK);
         system_call(SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         if let Some(ring) = ring {
+            sets::begin();
             self.ring.store(ring.cast(), Ordering::Release);
         }
     }

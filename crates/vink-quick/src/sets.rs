@@ -107,8 +107,12 @@ unsafe impl Zero for Sets {}
 
 static SETS_OF_PROCESS: Wiped<Sets> = Wiped::new();
 
-/// The library has been loaded.
+/// The process is about to have a ring: without one nothing is known of any instance.
 pub(crate) fn begin() {
+    // A child of fork(2) has its parent's mapping.
+    if SETS_OF_PROCESS.get().is_some() {
+        return;
+    }
     // SAFETY: the function stays, for this library is never unloaded.
     if unsafe { libc::pthread_atfork(Some(forks), None, None) } == 0 {
         SETS_OF_PROCESS.begin();
@@ -238,14 +242,13 @@ extern "C" fn forks() {
 
 /// An epoll instance has been made.
 pub(crate) fn created(number: i32) {
-    let sets = SETS_OF_PROCESS.get();
-    let Some(sets) = sets.filter(|sets| !sets.exact.load(Ordering::Acquire)) else {
-        return;
-    };
-    ask();
-    let Some(ring) = ring().filter(|_| knows()) else {
-        return;
-    };
+    if SETS_OF_PROCESS
+        .get()
+        .is_none_or(|sets| !sets.exact.load(Ordering::Acquire))
+    {
+        ask();
+    }
+    let Some((sets, ring)) = all() else { return };
     let free = |set: &&Set| {
         let (old, new) = (0, number + 1);
         let order = Ordering::SeqCst;

@@ -55,6 +55,10 @@ pub const FILES: usize = sized(4096, 1);
 /// No answer of a system call: it is to be made.
 pub const REFUSED: i64 = -1000;
 
+/// How the library's path (`LD_PRELOAD`) ends if it is to be handed on only to what a program
+/// executes in its own process, and not to what its children execute.
+pub const IN_OWN_PROCESS: &str = "./libvink_quick.so";
+
 /// `ioctl(-1, GET_RING)`, as long as a worker traps it, gives a descriptor of the process's ring,
 /// to be mapped and closed; `EBADF` if it is to have none.
 pub const GET_RING: u64 = 0x564e_4b01;

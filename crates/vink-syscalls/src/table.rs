@@ -70,14 +70,16 @@ const fn add(table: &mut [Syscall; NR_END], nr: usize, name: &'static str, mut r
 
 pub(crate) const TABLE: &[Syscall; NR_END] = &rows! {
     0 read (Fd, Out(2), Size):
-        kind=Io, shim=Io, blocks=Reads, plain_io, conflict=Reads, marked=5, linker, restart=OnFiles;
+        kind=Io, shim=Io, blocks=Reads, plain_io, conflict=Reads, marked=5, marked_in_time=4, linker,
+        restart=OnFiles;
     1 write (Fd, In(2), Size):
         kind=Io, shim=Io, blocks=Writes(Some(2)), plain_io, conflict=Writes, marked=5,
         restart=OnFiles;
     2 open (Text, Flags(FileFlags)):
         kind=Open, shim=LookUp, conflict=Open, sharing=Creates(1, 2), path=At(0),
         open_flags=Flags(1);
-    3 close (Fd): kind=Close, shim=Close, conflict=None, marked=5, linker, restart=Always;
+    3 close (Fd):
+        kind=Close, shim=Close, conflict=None, marked=5, marked_in_time=4, linker, restart=Always;
     4 stat (Text, At):
         kind=LookUp, shim=LookUp, conflict=None, path=At(0), status=Stat, output=Stat(1),
         restart=Always;
@@ -359,7 +361,7 @@ pub(crate) const TABLE: &[Syscall; NR_END] = &rows! {
     256 migrate_pages;
     257 openat (Fd, Text, Flags(FileFlags)):
         kind=Open, shim=LookUp, conflict=Open, sharing=Creates(2, 3), path=Below(0, 1),
-        open_flags=Flags(2), marked=5, linker;
+        open_flags=Flags(2), marked=5, marked_in_time=4, linker;
     258 mkdirat;
     259 mknodat;
     260 fchownat;

@@ -218,9 +218,15 @@ impl Placement {
         self.rings.is_some()
     }
 
+    /// Whether a program has had one.
+    pub(crate) fn has_lent_rings(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.last_id > 0)
+    }
+
     /// The shared ring of a process, if programs may have some and this one has.
     pub(crate) fn ring_of(&self, table: &ProcessTable, pid: i32) -> Option<Rc<ProcessRing>> {
-        self.has_rings().then(|| table.ring(pid)).flatten()
+        let has_rings = self.has_lent_rings();
+        has_rings.then(|| table.ring(pid)).flatten()
     }
 
     /// The number of a new ring, if programs may have some.

@@ -388,7 +388,7 @@ impl Supervisor {
     }
 
     /// Carries out those of one process.
-    fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
+    pub(crate) fn send_deferred_of(&mut self, ring: &Rc<ProcessRing>) -> Result<(), Error> {
         let shared = ring.shared();
         let mut there = shared.deferred.0.load(Ordering::SeqCst);
         while there != 0 {

@@ -109,6 +109,27 @@ fn the_environment_is_the_hosts() {
     }
 }
 
+#[test]
+fn in_virtual_time_children_that_execute_a_file_are_trapped() {
+    // Of the shell, of a child of its, of a child that executes it itself, and of the shell's process in the end.
+    let script = "cat /proc/$$/maps | grep -c vink_quick; grep -c vink_quick /proc/self/maps
+        (exec grep -c vink_quick /proc/self/maps); exec grep -c vink_quick /proc/self/maps";
+    let place = &Place::all()[0];
+    for shell in ["dash", "bash"] {
+        let loaded = |form: &str| {
+            let mut command = place.vink(&["run", "--time", "virtual", "--calls", form]);
+            command.args(["--uplink", "none", "--", shell, "-c", script]);
+            let out = command.output().expect("vink");
+            let lines = text(&out.stdout);
+            let loaded: Vec<_> = lines.lines().map(|line| line != "0").collect();
+            assert_eq!(loaded.len(), 4, "{shell}: {}", text(&out.stderr));
+            loaded
+        };
+        assert_eq!(loaded("auto"), [true, false, false, true], "{shell}");
+        assert_eq!(loaded("shared"), [true; 4], "{shell}");
+    }
+}
+
 /// What is said of calls.
 fn said_of_calls(place: &Place, options: &[&str], program: &[&str]) -> String {
     let mut command = place.vink(&["run", "--verbose", "--uplink", "none"]);
@@ -133,7 +154,10 @@ fn auto_says_why_calls_are_trapped() {
         "{said}"
     );
     let said = auto(&["--time", "virtual"], &["true"]);
-    assert!(said.contains("calls: trapped: time is virtual"), "{said}");
+    assert!(
+        said.contains("calls: trapped, but for sends and pipes of the only thread that runs"),
+        "{said}"
+    );
     let said = said_of_calls(&place, &["--calls", "trapped"], &["true"]);
     assert!(said.contains("calls: trapped: by request"), "{said}");
     // Without its library as well.

@@ -36,7 +36,6 @@ use crate::ready::POLLFD;
 use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
-use crate::Error;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
 const CALL_BUDGET: u32 = 256;
@@ -222,18 +221,15 @@ impl Placement {
 impl VirtualWorker<'_> {
     /// The thread's call was received: what it has done to pipes may matter to others.
     pub(super) fn note_untrapped(&mut self, tid: i32) {
-        if !self.worker.placement.has_rings() {
-            return;
-        }
-        let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) else {
-            return;
-        };
-        let Some(ring) = self.worker.calls.tasks.table.ring(pid) else {
+        let Some(ring) = self.ring_of_thread(tid) else {
             return;
         };
         match ring.take_touched() {
             0 => return,
-            touched if touched & PIPE_BROKEN != 0 => self.worker.calls.signals.invalidate(pid),
+            touched if touched & PIPE_BROKEN != 0 => {
+                let pid = self.worker.calls.tasks.table.pid_of(tid);
+                self.worker.calls.signals.invalidate(pid);
+            }
             _ => {}
         }
         // The worker itself waits for pipes only for splice(2).
@@ -243,25 +239,23 @@ impl VirtualWorker<'_> {
         sched.host_ran |= waits;
     }
 
-    /// The thread's call is about to be dispatched: what its process has sent before comes first.
-    pub(super) fn send_untrapped(&mut self, tid: i32) -> Result<(), Error> {
-        match self.worker.calls.tasks.table.find_pid(tid) {
-            Some(pid) => self.send_deferred_in_virtual_time(pid),
-            None => Ok(()),
-        }
+    /// The shared ring of a thread's process, if it has one.
+    pub(super) fn ring_of_thread(&self, tid: i32) -> Option<Rc<ProcessRing>> {
+        let table = &self.worker.calls.tasks.table;
+        let has_rings = self.worker.placement.has_lent_rings();
+        let pid = has_rings.then(|| table.find_pid(tid)).flatten();
+        pid.and_then(|pid| table.ring(pid))
     }
 }
 
 impl Scheduler {
-    /// This thread is scheduled: how many calls its process may make untrapped.
-    pub(super) fn grant_call_budget(&self, tasks: &Tasks, tid: i32) {
-        let pid = tasks.table.find_pid(tid);
-        if let Some(ring) = pid.and_then(|pid| tasks.table.ring(pid)) {
-            ring.void_credit_before(tasks.kernel.runs());
-            let others = !self.blocked_on_host.is_empty() || !self.vforked.is_empty();
-            let alone = !others && self.batch.is_of_one() && self.limit().is_none();
-            ring.set_call_budget(if alone { CALL_BUDGET } else { 0 });
-        }
+    /// A thread of the ring's process is scheduled, after the kernel has run so often: how many calls
+    /// it may make untrapped.
+    pub(super) fn grant_call_budget(&self, ring: &ProcessRing, runs: u64) {
+        ring.void_credit_before(runs);
+        let others = !self.blocked_on_host.is_empty() || !self.vforked.is_empty();
+        let alone = !others && self.batch.is_of_one() && self.limit().is_none();
+        ring.set_call_budget(if alone { CALL_BUDGET } else { 0 });
     }
 
     /// Waits as the thread has waited last, if nothing has become ready since. False if that is not

@@ -611,9 +611,10 @@ impl VirtualWorker<'_> {
     /// Lets this one run.
     fn schedule(&mut self, runnable: Runnable) -> Result<(), Error> {
         let tid = runnable.tid();
+        let ring = self.ring_of_thread(tid);
         let sched = self.worker.calls.clock.sched_mut();
-        if self.worker.placement.has_rings() {
-            sched.grant_call_budget(&self.worker.calls.tasks, tid);
+        if let Some(ring) = &ring {
+            sched.grant_call_budget(ring, self.worker.calls.tasks.kernel.runs());
         }
         if sched.signal_checks.remove(&tid) {
             if let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) {
@@ -622,8 +623,9 @@ impl VirtualWorker<'_> {
         }
         match runnable {
             Runnable::Syscall(program, call) => {
-                if self.worker.placement.has_rings() {
-                    self.send_untrapped(tid)?;
+                // What its process has sent before comes first.
+                if let Some(ring) = ring {
+                    self.send_deferred_of(&ring)?;
                 }
                 let sched = self.worker.calls.clock.sched_mut();
                 sched.serial(tid);

@@ -259,6 +259,41 @@ fn streams_are_published_before_the_worker_polls() {
 }
 
 #[test]
+fn children_of_vfork() {
+    as_both("shared_ring::children_of_vfork", || {
+        if let Some(lab) = lab() {
+            has_children_by_vfork(lab);
+        }
+    });
+}
+
+#[test]
+fn children_of_vfork_in_virtual_time() {
+    as_both("shared_ring::children_of_vfork_in_virtual_time", || {
+        let mut lab = Lab::on(Clock::Virtual);
+        assert!(lab.worker.allow_shared_rings());
+        has_children_by_vfork(lab);
+    });
+}
+
+fn has_children_by_vfork(mut lab: Lab) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ring/vfork.c");
+    let (built, library) = (Built::of(&source, &["-pthread"]), Library::new());
+    let running = lab.start_program(library.before(Program::new(built.line())));
+    let output = lab.finish(running);
+    assert_eq!(
+        output.out,
+        "the child's memory is its parent's\n\
+         0 mappings more\n\
+         a busy child: 0\n\
+         one that has a child: 7\n\
+         beside a thread it is its own\n\
+         with a ring it is its own\n",
+        "{output:?}"
+    );
+}
+
+#[test]
 fn without_leave_there_is_no_ring() {
     let mut lab = Lab::new();
     let (_hostile, line) = hostile(1);
