@@ -123,7 +123,10 @@ impl<'a> Environment<'a> {
         let (place, before) = preloads(others).last().unwrap_or((count, b""));
         let colon: &[u8] = if before.is_empty() { b"" } else { b":" };
         let parts = [VARIABLE, before, colon, own, b"\0"];
-        let (len, string_len) = (count + 2, parts.iter().map(|part| part.len()).sum::<usize>());
+        let (len, string_len) = (
+            count + 2,
+            parts.iter().map(|part| part.len()).sum::<usize>(),
+        );
         let mut memory = Mapping::new(len + string_len.div_ceil(size_of::<Text>()))?;
         let (all, rest) = memory.split_at_mut(len);
         for (to, text) in all.iter_mut().zip(others.iter()) {

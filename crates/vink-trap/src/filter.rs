@@ -371,7 +371,12 @@ mod tests {
             let code = program(Purpose::TimeAndSharedRing(None));
             run_at(&code, 0, arch, nr, args).0
         };
-        for nr in [libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_read, libc::SYS_close] {
+        for nr in [
+            libc::SYS_preadv2,
+            libc::SYS_pwritev2,
+            libc::SYS_read,
+            libc::SYS_close,
+        ] {
             assert_eq!(place(nr, [3, 0, 0, 0, UNTRAPPED, 8]), ALLOW);
             assert_eq!(place(nr, [3, 0, 0, 0, 0, UNTRAPPED]), NOTIFY);
         }

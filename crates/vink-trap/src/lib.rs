@@ -183,6 +183,6 @@ pub use spawn::{Program, Stdio};
 pub use statistics::Statistics;
 pub use status::Status;
 pub use trace::call_name;
-pub use vink_ring::IN_OWN_PROCESS;
 pub use trace::subscriber::{TraceEvent, TraceSubscriber, TraceTime};
+pub use vink_ring::IN_OWN_PROCESS;
 pub use worker::Worker;
