@@ -152,7 +152,7 @@ struct File(c_int);
 
 impl File {
     fn open(path: *const c_char) -> Option<File> {
-        // (A FIFO is no program, either.)
+        // The opening of a FIFO would wait for its other end.
         let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
         match untrapped(SYS_openat, [libc::AT_FDCWD as u64, path as u64, flags]) {
             fd if fd >= 0 => Some(File(fd as c_int)),
