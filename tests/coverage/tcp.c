@@ -1079,7 +1079,9 @@ static void again_client(void)
 
 	for (i = 0; i < 4; i++) {
 		fd = bound(7000);
-		dial(fd, "10.0.0.2", PORT);
+		/* Until the last one is acknowledged. */
+		while (dial(fd, "10.0.0.2", PORT) < 0 && errno == EADDRNOTAVAIL)
+			wait_ms(500);
 		if (!(i & 1))
 			drain(fd);
 		app->send(fd, data, 100, MSG_NOSIGNAL);

@@ -14,11 +14,18 @@ use crate::{AppCall, Moves};
 /// The result of a call on a connection that was reset.
 pub(crate) const RESET: i64 = -(libc::ECONNRESET as i64);
 
+/// The result of a call that has begun to connect.
+const CONNECTS: i64 = -(libc::EINPROGRESS as i64);
+
+/// A socket's own address and its peer's.
+type Ends = (SocketAddr, SocketAddr);
+
 /// What is known of apps' descriptors.
 pub(crate) struct Calls {
     shared: Shared,
-    /// The ends of TCP sockets that are connected.
-    sockets: RefCell<HashMap<(AppId, i32), (SocketAddr, SocketAddr)>>,
+    /// The ends of TCP sockets that are connected, or connect; none of one of another protocol
+    /// (Multipath TCP), whose peer may have one of TCP.
+    sockets: RefCell<HashMap<(AppId, i32), Option<Ends>>>,
 }
 
 impl Calls {
@@ -61,6 +68,7 @@ impl Calls {
                 (Moves::Nothing, Vec::new())
             }
             libc::SYS_connect => (Moves::Nothing, Vec::new()),
+            libc::SYS_sendto if result == CONNECTS => (Moves::Nothing, Vec::new()),
             libc::SYS_accept | libc::SYS_accept4 if result >= 0 => (Moves::Nothing, Vec::new()),
             _ => return,
         };
@@ -70,14 +78,25 @@ impl Calls {
         };
         let key = (app, socket);
         let known = self.sockets.borrow().get(&key).copied();
-        let ends = match known {
-            None if nr != libc::SYS_close => ends_of(fiber, socket),
-            known => known,
+        let ends = match (nr, known) {
+            (libc::SYS_close, known) => known.flatten(),
+            (libc::SYS_connect, known) => {
+                connects(fiber, fd, result, args[1], args[2]).or(known.flatten())
+            }
+            (libc::SYS_sendto, None) if args[3] as i32 & libc::MSG_FASTOPEN != 0 => {
+                connects(fiber, fd, result, args[4], args[5])
+            }
+            // By the socket that listens.
+            (libc::SYS_accept | libc::SYS_accept4, _) if !is_tcp(fiber, fd) => None,
+            (libc::SYS_accept | libc::SYS_accept4, _) => ends_of(fiber, socket),
+            (_, Some(known)) => known,
+            (_, None) => ends_of(fiber, socket),
         };
-        match ends {
-            _ if nr == libc::SYS_close => self.sockets.borrow_mut().remove(&key),
-            Some(ends) => self.sockets.borrow_mut().insert(key, ends),
-            None => None,
+        let is_told = known.is_some() || ends.is_some() || key.1 != fd;
+        match nr {
+            libc::SYS_close => self.sockets.borrow_mut().remove(&key),
+            _ if is_told => self.sockets.borrow_mut().insert(key, ends),
+            _ => None,
         };
         let mut state = self.shared.lock();
         let Some(program) = state.world.apps.get(&app).copied() else {
@@ -137,8 +156,8 @@ fn several(message: u64, len: usize) -> Vec<u8> {
     data
 }
 
-/// A TCP socket's own address and its peer's.
-fn ends_of(fiber: &Fiber, fd: i32) -> Option<(SocketAddr, SocketAddr)> {
+/// Whether a socket is one of TCP.
+fn is_tcp(fiber: &Fiber, fd: i32) -> bool {
     let mut protocol = 0i32;
     let mut len = size_of::<i32>() as libc::socklen_t;
     let option = [
@@ -149,14 +168,34 @@ fn ends_of(fiber: &Fiber, fd: i32) -> Option<(SocketAddr, SocketAddr)> {
         (&raw mut len) as u64,
         0,
     ];
-    if fiber.call(libc::SYS_getsockopt, option) < 0 || protocol != libc::IPPROTO_TCP {
-        return None;
-    }
-    let own = address(fiber, libc::SYS_getsockname, fd)?;
-    Some((own, address(fiber, libc::SYS_getpeername, fd)?))
+    fiber.call(libc::SYS_getsockopt, option) == 0 && protocol == libc::IPPROTO_TCP
 }
 
-fn address(fiber: &Fiber, nr: i64, fd: i32) -> Option<SocketAddr> {
+/// The ends of a TCP socket that is connected.
+fn ends_of(fiber: &Fiber, fd: i32) -> Option<Ends> {
+    if !is_tcp(fiber, fd) {
+        return None;
+    }
+    let own = name(fiber, libc::SYS_getsockname, fd)?;
+    Some((own, name(fiber, libc::SYS_getpeername, fd)?))
+}
+
+/// The ends of a TCP socket after a call that connects it to the address of `len` bytes at `at`. As
+/// long as it connects it has no name of its peer.
+fn connects(fiber: &Fiber, fd: i32, result: i64, at: u64, len: u64) -> Option<Ends> {
+    let is_begun = result >= 0 || result == CONNECTS;
+    if !is_begun || !is_tcp(fiber, fd) {
+        return None;
+    }
+    // Of a socket that is connected already MSG_FASTOPEN needs no address.
+    if len == 0 {
+        return ends_of(fiber, fd);
+    }
+    let own = name(fiber, libc::SYS_getsockname, fd)?;
+    Some((own, address(&one(at, len as usize))?))
+}
+
+fn name(fiber: &Fiber, nr: i64, fd: i32) -> Option<SocketAddr> {
     let mut raw = [0u8; size_of::<libc::sockaddr_in6>()];
     let mut len = raw.len() as libc::socklen_t;
     let args = [
@@ -170,17 +209,22 @@ fn address(fiber: &Fiber, nr: i64, fd: i32) -> Option<SocketAddr> {
     if fiber.call(nr, args) < 0 {
         return None;
     }
-    let port = u16::from_be_bytes([raw[2], raw[3]]);
-    let ip: IpAddr = match i32::from(u16::from_ne_bytes([raw[0], raw[1]])) {
+    address(&raw)
+}
+
+/// A `struct sockaddr_in` or `sockaddr_in6`.
+fn address(raw: &[u8]) -> Option<SocketAddr> {
+    let two = |at: usize| Some([*raw.get(at)?, *raw.get(at + 1)?]);
+    let ip: IpAddr = match i32::from(u16::from_ne_bytes(two(0)?)) {
         libc::AF_INET => {
-            let four: [u8; 4] = raw[4..8].try_into().ok()?;
+            let four: [u8; 4] = raw.get(4..8)?.try_into().ok()?;
             Ipv4Addr::from(four).into()
         }
         libc::AF_INET6 => {
-            let sixteen: [u8; 16] = raw[8..24].try_into().ok()?;
+            let sixteen: [u8; 16] = raw.get(8..24)?.try_into().ok()?;
             Ipv6Addr::from(sixteen).to_canonical()
         }
         _ => return None,
     };
-    Some(SocketAddr::new(ip, port))
+    Some(SocketAddr::new(ip, u16::from_be_bytes(two(2)?)))
 }

@@ -102,7 +102,7 @@ pub struct AppCall<'a> {
     pub args: [u64; 6],
     /// Its raw result: `-errno` on failure.
     pub result: i64,
-    /// Of a TCP socket that is connected: its own address and its peer's.
+    /// Of a TCP socket that is connected, or connects: its own address and its peer's.
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// The bytes that it has sent or received, as many as the result says.
     pub data: &'a [u8],

@@ -9,9 +9,17 @@ use crate::{behind, Packet, Point, Segment, World};
 /// See the head of the file.
 #[derive(Default)]
 pub(super) struct Acks {
-    /// How far a connection has sent, by its own address and its peer's: the sequence number behind
-    /// the last byte that has left an interface.
-    sent: ByEnds<u32>,
+    /// By a connection's own address and its peer's.
+    sent: ByEnds<Sent>,
+}
+
+/// How far a connection has sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    /// The sequence number of its SYN, or of the first segment that is known.
+    first: u32,
+    /// The sequence number behind the last byte that has left an interface.
+    end: u32,
 }
 
 impl Property for Acks {
@@ -28,10 +36,14 @@ impl Property for Acks {
             return Ok(());
         };
         if packet.point == Point::Departure {
-            let sent = self.sent.entry((own, peer)).or_insert(segment.end());
-            let is_first = segment.has(Segment::SYN);
-            if is_first || behind(segment.end(), *sent) > 0 {
-                *sent = segment.end();
+            let (first, end) = (segment.seq, segment.end());
+            let sent = self.sent.entry((own, peer));
+            let sent = sent.or_insert(Sent { first, end });
+            // A SYN that is sent again may come behind data (RFC 7413).
+            if segment.has(Segment::SYN) && first != sent.first {
+                *sent = Sent { first, end };
+            } else if behind(end, sent.end) > 0 {
+                sent.end = end;
             }
         }
         let machine = &world.ends[packet.end].machine;
@@ -47,14 +59,44 @@ impl Property for Acks {
             return Err(self.broken(world, machine, what));
         }
         match self.sent.get(&(own, peer)) {
-            Some(sent) if behind(una, *sent) > 0 => {
+            Some(Sent { end, .. }) if behind(una, *end) > 0 => {
                 let what = format!(
                     "The connection {own} to {peer} takes {} bytes as acknowledged that it has never sent.",
-                    behind(una, *sent)
+                    behind(una, *end)
                 );
                 Err(self.broken(world, machine, what))
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_syn_that_is_sent_again_takes_nothing_back() {
+        let world = World::of_ends(&["server"]).with_fields(&["snd_una", "snd_nxt"]);
+        let server: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        let client: SocketAddr = "10.0.0.1:9".parse().unwrap();
+        let mut property = Acks::default();
+        let mut is_good = |flags, seq, data, una| {
+            let segment = Segment::of((server, client), flags, seq, 1, data);
+            let socket = world.socket(&[("snd_una", una), ("snd_nxt", 2000)]);
+            let packet = Packet::at_end_of(segment, 0, Point::Departure, 0);
+            property.packet(&world, &packet.of_socket(&socket)).is_ok()
+        };
+        let syn_ack = Segment::SYN | Segment::ACK;
+        assert!(is_good(syn_ack, 100, b"", 100));
+        assert!(is_good(Segment::ACK, 101, b"data", 101));
+        assert!(is_good(syn_ack, 100, b"", 101));
+        assert!(is_good(Segment::ACK, 105, b"", 105));
+        assert!(!is_good(Segment::ACK, 105, b"", 106));
+        // Another connection.
+        assert!(is_good(syn_ack, 50, b"", 50));
+        assert!(!is_good(Segment::ACK, 51, b"", 60));
     }
 }

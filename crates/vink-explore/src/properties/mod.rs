@@ -19,6 +19,7 @@ mod probes;
 mod prompt;
 mod reset;
 mod sack;
+mod socket;
 mod spurious;
 mod stall;
 mod states;

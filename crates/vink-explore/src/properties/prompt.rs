@@ -7,10 +7,11 @@
 //! acknowledgements that a connection begins with none is used up by a segment that acknowledges
 //! nothing new.
 //!
-//! A segment may have waited in a queue of its machine. So only what leaves when its socket has last
-//! looked at the clock is judged by its time. What comes for a socket with a filter (SO_ATTACH_FILTER)
+//! A segment may have waited in a queue of its machine. So only what leaves within a millisecond of when
+//! its socket has last looked at the clock is judged by its time. What comes for a socket with a filter (SO_ATTACH_FILTER)
 //! is not judged: the filter may drop it.
 
+use super::socket::Socket;
 use super::{Check, Property};
 use crate::ends::ByEnds;
 use crate::{behind, AppCall, Moves, Packet, Point, Segment, World};
@@ -32,6 +33,7 @@ pub(super) struct Prompt {
 /// The receiving side of a connection.
 #[derive(Default)]
 struct End {
+    socket: Socket,
     /// Segments that have come since one was sent.
     come: Vec<Came>,
     /// When the last one with data came.
@@ -50,7 +52,8 @@ struct Came {
     time: u64,
     seq: u32,
     end: u32,
-    /// It is what was waited for, and the end of a write that fills it.
+    /// It is what was waited for, and the end of a write that fills it, and its receiver says nothing
+    /// in answer.
     is_full_end: bool,
 }
 
@@ -90,14 +93,33 @@ impl Property for Prompt {
             end.come.clear();
             return Ok(());
         };
+        if end.socket.is_another(world, packet.socket) {
+            *end = End {
+                socket: end.socket,
+                last: end.last,
+                ..End::default()
+            };
+        }
         let all_read = next == read;
+        let speaks = field("icsk_ack.pingpong") != Some(0);
         let wrong = match packet.point {
             Point::Arrival => {
                 let open = field("rcv_wup").map_or(0, |told| behind(next as u32, told as u32));
                 let is_owed = all_read && last < packet.time && open as i64 >= 2 * mss as i64;
                 let is_filtered = field("sk_filter").is_some_and(|filter| filter != 0);
                 if segment.length() > 0 && !is_filtered {
-                    end.come(packet.time, &segment, next as u32, mss as usize);
+                    let longest = end.longest.max(mss as usize);
+                    end.come(Came {
+                        time: packet.time,
+                        seq: segment.seq,
+                        end: segment.end(),
+                        is_full_end: !speaks
+                            && segment.seq == next as u32
+                            && segment.has(Segment::PSH)
+                            && !segment.has(Segment::FIN)
+                            && segment.data.len() >= longest,
+                    });
+                    end.longest = end.longest.max(segment.data.len());
                 }
                 is_owed.then(|| {
                     format!(
@@ -108,7 +130,6 @@ impl Property for Prompt {
             _ => {
                 let clock = field("tcp_mstamp").unwrap_or(0) * 1000;
                 let is_now = clock + CLOCK > packet.time;
-                let speaks = field("icsk_ack.pingpong") != Some(0);
                 let late = is_now.then(|| end.late(packet.time, &segment, all_read && !speaks));
                 end.come.clear();
                 let left = field("icsk_ack.quick").unwrap_or(0);
@@ -146,22 +167,12 @@ impl Property for Prompt {
 }
 
 impl End {
-    /// A segment comes, where `next` is waited for.
-    fn come(&mut self, time: u64, segment: &Segment<'_>, next: u32, mss: usize) {
-        let (seq, end, length) = (segment.seq, segment.end(), segment.data.len());
+    /// A segment comes.
+    fn come(&mut self, now: Came) {
         // The stack may have dropped what comes again.
-        let is_again = |came: &Came| behind(came.end, seq) > 0 && behind(end, came.seq) > 0;
+        let is_again = |came: &Came| behind(came.end, now.seq) > 0 && behind(now.end, came.seq) > 0;
         self.come.retain(|came| !is_again(came));
-        self.come.push(Came {
-            time,
-            seq,
-            end,
-            is_full_end: seq == next
-                && segment.has(Segment::PSH)
-                && !segment.has(Segment::FIN)
-                && length >= mss.max(self.longest),
-        });
-        self.longest = self.longest.max(length);
+        self.come.push(now);
     }
 
     /// What is acknowledged too late, by a segment that leaves now.
@@ -179,7 +190,7 @@ impl End {
             return None;
         };
         let since = self.read?.max(only.time);
-        (only.is_full_end && is_read && segment.ack == only.end && now > since).then(|| {
+        (only.is_full_end && is_read && segment.ack == only.end && now > since + CLOCK).then(|| {
             format!(
                 "acknowledges the end of a write {:.3} s after it has been read",
                 (now - since) as f64 / 1e9

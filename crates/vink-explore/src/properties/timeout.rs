@@ -5,6 +5,9 @@
 //! so by asking for just that: after half a round-trip time, or 10 ms, as Linux has it, in which no
 //! further acknowledgement has come (RFC 2018, 8).
 //!
+//! What is selectively acknowledged begins a time-out anew, as Linux has it, if it was sent before the
+//! last segment that was sent again: what was sent after that tells nothing of it.
+//!
 //! Data that a server sends before its SYN-ACK is acknowledged waits for that (RFC 7413, 4.2.2). What
 //! is sent again till then is the SYN-ACK, which has a time-out of its own.
 
@@ -15,7 +18,7 @@ use crate::{behind, blocks, Packet, Point, Segment, World};
 /// The kernel's ticks, and what becomes of a packet between its timer and the wire.
 const SLACK: u64 = 50_000_000;
 /// How late a timer of the kernel's is at most, in parts of its time: kernel/time/timer.c.
-const LATE: u64 = 8;
+pub(super) const LATE: u64 = 8;
 /// The time-out of a SYN-ACK, which grows twofold, and how long it gets: TCP_TIMEOUT_INIT, TCP_RTO_MAX.
 const FIRST: u64 = 1_000_000_000;
 const LONGEST: u64 = 120_000_000_000;
@@ -40,6 +43,10 @@ struct Flow {
     since: u64,
     /// The time-out then, ns.
     rto: u64,
+    /// The sequence number behind the last byte that was sent; and what it was when a segment was sent
+    /// again last.
+    sent: u32,
+    sent_before: u32,
     /// The sequence number of the SYN-ACK that was sent, when it was sent last, and how often.
     syn_ack: Option<(u32, u64, u32)>,
     /// What is selectively acknowledged, and not sent again since.
@@ -50,13 +57,13 @@ struct Flow {
 }
 
 impl Flow {
-    /// An acknowledgement comes.
-    fn acknowledge(&mut self, now: u64, segment: &Segment<'_>, una: u32, round_trip: u64) {
+    /// An acknowledgement comes: does it begin a time-out anew?
+    fn acknowledge(&mut self, now: u64, segment: &Segment<'_>, una: u32, round_trip: u64) -> bool {
         let ack = segment.ack;
         self.asked = None;
         // One that was overtaken tells of what may be gone by now.
         if behind(ack, una) < 0 {
-            return;
+            return false;
         }
         // What comes at one time is looked at together.
         if behind(ack, una) > 0 && self.sacked.iter().any(|(from, _)| *from == ack) {
@@ -65,11 +72,26 @@ impl Flow {
         self.sacked.retain(|(_, to)| behind(*to, ack) > 0);
         // A duplicate's is none.
         let is_new = |(from, _): &(u32, u32)| behind(*from, ack) > 0;
+        let mut is_news = false;
         for block in blocks(segment.options).filter(is_new) {
+            let first = self.first_unknown(block);
+            is_news |= behind(block.1, first) > 0 && behind(self.sent_before, first) > 0;
             if !self.sacked.contains(&block) {
                 self.sacked.push(block);
             }
         }
+        is_news
+    }
+
+    /// The first sequence number from the beginning of a block on that was not selectively
+    /// acknowledged before.
+    fn first_unknown(&self, (mut from, _): (u32, u32)) -> u32 {
+        let has =
+            |at: u32, known: &&(u32, u32)| behind(at, known.0) >= 0 && behind(known.1, at) > 0;
+        while let Some((_, to)) = self.sacked.iter().find(|known| has(from, known)) {
+            from = *to;
+        }
+        from
     }
 }
 
@@ -121,16 +143,24 @@ impl Property for Timeout {
                 flow.sacked.clear();
             }
             flow.asked = flow.asked.filter(|(seq, ..)| *seq != segment.seq);
-            // What is asked for then is under way.
             let (seq, end) = (segment.seq, segment.end());
+            if flow.sent == 0 || segment.has(Segment::SYN) {
+                (flow.sent, flow.sent_before) = (end, end);
+            } else if behind(end, flow.sent) > 0 {
+                flow.sent = end;
+            } else {
+                flow.sent_before = flow.sent;
+            }
+            // What is asked for then is under way.
             let is_other =
                 |(from, to): &(u32, u32)| behind(*to, seq) <= 0 || behind(end, *from) <= 0;
             flow.sacked.retain(is_other);
         }
+        let mut is_news = false;
         if packet.point == Point::Arrival {
             // In eighths of a microsecond.
             let round_trip = field("srtt_us").unwrap_or(0) * 125;
-            flow.acknowledge(packet.time, &segment, una as u32, round_trip);
+            is_news = flow.acknowledge(packet.time, &segment, una as u32, round_trip);
         }
         if is_sent || out == 0 || una as u32 != flow.una {
             flow.una = una as u32;
@@ -145,8 +175,8 @@ impl Property for Timeout {
         };
         let waits = packet.time - since;
         if waits <= most + most / LATE + SLACK {
-            if is_early {
-                // When the SYN-ACK is acknowledged, its time-out begins.
+            // When the SYN-ACK is acknowledged, a time-out of data begins.
+            if is_early || is_news {
                 flow.since = packet.time;
                 flow.rto = rto;
             }
@@ -222,5 +252,44 @@ mod tests {
         // The SYN-ACK has been acknowledged.
         assert!(opens_early(0, &[], 60));
         assert!(!opens_early(0, &[], 300));
+    }
+
+    /// Three segments are sent, and the first again 300 ms later. Selective acknowledgements up to
+    /// these sequence numbers come at these times, ms: is all as it is to be?
+    fn waits(sacks: &[(u64, u32)]) -> bool {
+        let world = World::of_ends(&["client"]).with_fields(&FIELDS);
+        let client: SocketAddr = "10.0.0.1:9".parse().unwrap();
+        let server: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        let socket = world.socket(&[("snd_una", 1), ("packets_out", 3), ("icsk_rto", 210)]);
+        let option = |(_, end): &(u64, u32)| {
+            let block = [1001_u32.to_be_bytes(), end.to_be_bytes()].concat();
+            [vec![5, 10], block].concat()
+        };
+        let options: Vec<_> = sacks.iter().map(option).collect();
+        let mut property = Timeout::default();
+        let mut is_good = true;
+        let mut at = |time: u64, point, segment| {
+            let packet = Packet::at_end_of(segment, 0, point, time * MS);
+            is_good &= property.packet(&world, &packet.of_socket(&socket)).is_ok();
+        };
+        for (time, seq) in [(0, 1), (0, 1001), (0, 2001), (300, 1), (300, 3001)] {
+            let data = Segment::of((client, server), Segment::ACK, seq, 1, &[0; 1000]);
+            at(time, Point::Departure, data);
+        }
+        for ((time, _), options) in sacks.iter().zip(&options) {
+            let mut sack = Segment::of((server, client), Segment::ACK, 1, 1, b"");
+            sack.options = options;
+            at(*time, Point::Arrival, sack);
+        }
+        is_good
+    }
+
+    #[test]
+    fn selective_acknowledgements_begin_a_time_out_anew() {
+        assert!(waits(&[(500, 2001), (700, 3001), (900, 3001)]));
+        // It tells nothing new.
+        assert!(!waits(&[(500, 2001), (700, 2001), (900, 2001)]));
+        // The last segment was sent after the first was sent again.
+        assert!(!waits(&[(500, 3001), (700, 4001), (900, 4001)]));
     }
 }

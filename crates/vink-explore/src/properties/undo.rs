@@ -2,9 +2,11 @@
 //! was not needed (P7; RFC 3522, RFC 3708, 2).
 //!
 //! It was not needed if the receiver tells so of all of it (DSACK), or if an acknowledgement echoes
-//! a time before any of it was sent. Of what a time-out has reduced nothing is said: there RFC 5682
-//! knows more reasons. Nor is anything said where the wire has duplicated a packet: a sender counts
-//! what it is told of duplicates, from wherever they are (RFC 3708, 4).
+//! a time before any of it was sent. Of what a time-out has reduced, in a recovery or not, nothing is
+//! said: there RFC 5682 knows more reasons. Nor is anything said where the wire has duplicated a
+//! packet: a sender counts what it is told of duplicates, from wherever they are (RFC 3708, 4).
+//!
+//! What is sent again when a recovery is over is none of it: tail loss probes.
 //!
 //! An undo forgets where the recovery began. Where the threshold is as before, and that is still known,
 //! it is so by chance: some congestion controls make it of what they have measured.
@@ -12,13 +14,16 @@
 //! Linux 6.12 breaks it itself where a tail loss probe that was sent after a recovery was not needed:
 //! docs/mutants.md. The report says so.
 
+use super::socket::Socket;
 use super::{Check, Property};
 use crate::ends::ByEnds;
 use crate::{behind, blocks, options, Fate, Fault, Packet, Point, Segment, World};
 
-/// The kernel's TCP_CA_Recovery, and TCP_CA_Disorder: the last state that is none of a recovery.
-const RECOVERY: u64 = 3;
+/// The kernel's TCP_CA_Disorder, which is the last state that is none of a recovery, TCP_CA_Recovery
+/// and TCP_CA_Loss.
 const DISORDER: u64 = 1;
+const RECOVERY: u64 = 3;
+const LOSS: u64 = 4;
 
 /// What the report says of Linux's own mistake.
 const PROBE: &str = " It has been told that a tail loss probe, which it sent after that recovery, was not \
@@ -35,23 +40,34 @@ pub(super) struct Undo {
 /// One direction of a connection.
 #[derive(Default)]
 struct Flow {
-    /// How many segments the socket has sent.
-    segments: u64,
+    socket: Socket,
     /// The sequence number behind the last byte that was sent.
     sent: u32,
     /// The slow start threshold.
     threshold: u64,
     /// The recovery that has reduced it.
     recovery: Option<Recovery>,
-    /// When acknowledgements came last, and all of that time: what each acknowledges, and which time
-    /// it echoes. They are told before the stack looks at any of them.
-    come: (u64, Vec<(u32, u32)>),
+    /// When acknowledgements came last, and all of that time. They are told before the stack looks at
+    /// any of them.
+    come: (u64, Vec<Acknowledgement>),
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy)]
+struct Acknowledgement {
+    ack: u32,
+    /// The time that it echoes.
+    echo: Option<u32>,
+    /// What has come twice (RFC 2883).
+    duplicate: Option<(u32, u32)>,
 }
 
 /// A fast recovery.
 struct Recovery {
     /// The threshold before it.
     before: u64,
+    /// Where it began, as the stack notes it: `undo_marker`.
+    marker: u64,
     /// What was sent again in it and was needed, as far as is known.
     again: Vec<(u32, u32)>,
     /// The sequence number and the timestamp of the first of it.
@@ -64,11 +80,49 @@ struct Recovery {
     probe_told: bool,
 }
 
+impl Acknowledgement {
+    fn of(segment: &Segment<'_>) -> Acknowledgement {
+        // The first block is a duplicate's if it is acknowledged, or within the second.
+        let mut all = blocks(segment.options);
+        let (first, second) = (all.next(), all.next());
+        let is_duplicate = |(left, right): &(u32, u32)| {
+            let is_within = |(from, to)| behind(*left, from) >= 0 && behind(*right, to) <= 0;
+            behind(*left, segment.ack) < 0 || second.is_some_and(is_within)
+        };
+        Acknowledgement {
+            ack: segment.ack,
+            echo: stamps(segment.options).map(|(_, echo)| echo),
+            duplicate: first.filter(is_duplicate),
+        }
+    }
+}
+
 impl Recovery {
-    /// Whether an acknowledgement of the first that was sent again echoes a time before that.
-    fn is_before(&self, (ack, echo): (u32, u32)) -> bool {
-        let is_it = |(seq, stamp)| behind(ack, seq) > 0 && behind(echo, stamp) < 0;
-        echo != 0 && self.first.is_some_and(is_it)
+    fn new(before: u64, marker: u64) -> Recovery {
+        Recovery {
+            before,
+            marker,
+            again: Vec::new(),
+            first: None,
+            is_early: false,
+            probes: Vec::new(),
+            probe_told: false,
+        }
+    }
+
+    /// An acknowledgement tells of what was sent again.
+    fn told(&mut self, told: Acknowledgement) {
+        // An acknowledgement of the first that was sent again may echo a time before that.
+        if let (Some((seq, stamp)), Some(echo)) = (self.first, told.echo) {
+            self.is_early |= echo != 0 && behind(told.ack, seq) > 0 && behind(echo, stamp) < 0;
+        }
+        let Some((left, right)) = told.duplicate else {
+            return;
+        };
+        // What was sent again may have had other bounds.
+        let is_told = |again: &(u32, u32)| behind(again.1, left) > 0 && behind(right, again.0) > 0;
+        self.probe_told |= self.probes.iter().any(is_told);
+        self.again.retain(|again| !is_told(again));
     }
 }
 
@@ -93,26 +147,29 @@ impl Property for Undo {
             return Ok(());
         };
         let flow = self.flows.entry((own, peer)).or_default();
-        // Another socket of the same ends, which has been put in the place of one (TCP_REPAIR).
-        let segments = field("segs_out").unwrap_or(0);
-        if segments < flow.segments {
-            *flow = Flow::default();
+        if flow.socket.is_another(world, packet.socket) {
+            *flow = Flow {
+                socket: flow.socket,
+                ..Flow::default()
+            };
         }
-        flow.segments = segments;
+        let marker = field("undo_marker").unwrap_or(0);
         let before = std::mem::replace(&mut flow.threshold, threshold);
-        if before != 0 && threshold < before {
-            flow.recovery = (state == RECOVERY).then(|| Recovery {
-                before,
-                again: Vec::new(),
-                first: None,
-                is_early: false,
-                probes: Vec::new(),
-                probe_told: false,
-            });
+        // One may have been undone, and the next begun, since the socket was looked at last.
+        let known = flow.recovery.as_ref();
+        let unseen = known.filter(|known| marker != 0 && marker != known.marker);
+        let reduced = match before != 0 && threshold < before {
+            true => Some(before),
+            false => unseen.map(|known| known.before),
+        };
+        if state == LOSS {
+            flow.recovery = None;
+        } else if let Some(before) = reduced {
+            flow.recovery = (state == RECOVERY).then(|| Recovery::new(before, marker));
         }
         let mut is_undone = false;
         if let Some(recovery) = &flow.recovery {
-            let is_forgotten = field("undo_marker") == Some(0);
+            let is_forgotten = marker == 0;
             is_undone = threshold > before && threshold == recovery.before && is_forgotten;
             if is_undone && (recovery.is_early || recovery.again.is_empty()) {
                 is_undone = false;
@@ -135,15 +192,16 @@ impl Property for Undo {
             Point::Departure if segment.length() > 0 => {
                 let is_again = flow.sent != 0 && behind(segment.seq, flow.sent) < 0;
                 if let (true, Some(recovery)) = (is_again, &mut flow.recovery) {
-                    recovery.again.push((segment.seq, segment.end()));
+                    let again = (segment.seq, segment.end());
                     if state <= DISORDER {
-                        recovery.probes.push((segment.seq, segment.end()));
-                    }
-                    if let (None, Some((stamp, _))) = (recovery.first, stamps(segment.options)) {
-                        recovery.first = Some((segment.seq, stamp));
+                        recovery.probes.push(again);
+                    } else {
+                        recovery.again.push(again);
+                        let stamp = stamps(segment.options).map(|(stamp, _)| (segment.seq, stamp));
+                        recovery.first = recovery.first.or(stamp);
                         let (time, come) = &flow.come;
                         if *time == packet.time {
-                            recovery.is_early |= come.iter().any(|ack| recovery.is_before(*ack));
+                            come.iter().for_each(|told| recovery.told(*told));
                         }
                     }
                 }
@@ -152,29 +210,14 @@ impl Property for Undo {
                 }
             }
             Point::Arrival => {
-                let ack = stamps(segment.options).map(|(_, echo)| (segment.ack, echo));
+                let told = Acknowledgement::of(&segment);
                 if flow.come.0 != packet.time {
                     flow.come = (packet.time, Vec::new());
                 }
-                flow.come.1.extend(ack);
-                let Some(recovery) = &mut flow.recovery else {
-                    return Ok(());
-                };
-                // The first block is a duplicate's if it is acknowledged, or within the second.
-                let mut all = blocks(segment.options);
-                if let Some((left, right)) = all.next() {
-                    let is_within =
-                        |(first, last)| behind(left, first) >= 0 && behind(right, last) <= 0;
-                    if behind(left, segment.ack) < 0 || all.next().is_some_and(is_within) {
-                        // What was sent again may have had other bounds.
-                        let is_told = |again: &(u32, u32)| {
-                            behind(again.1, left) > 0 && behind(right, again.0) > 0
-                        };
-                        recovery.probe_told |= recovery.probes.iter().any(is_told);
-                        recovery.again.retain(|again| !is_told(again));
-                    }
+                flow.come.1.push(told);
+                if let Some(recovery) = &mut flow.recovery {
+                    recovery.told(told);
                 }
-                recovery.is_early |= ack.is_some_and(|ack| recovery.is_before(ack));
             }
             _ => {}
         }
@@ -294,6 +337,39 @@ mod tests {
         assert_eq!(sender.has(3001, &told(2001, 3001), 7), Ok(()));
         let undone = sender.sends(3001, INFINITE, 0, 0).unwrap_err();
         assert!(undone.what.ends_with(PROBE), "{}", undone.what);
+    }
+
+    #[test]
+    fn a_probe_that_was_needed_is_no_part_of_the_recovery() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(2001, 7, 0, 1), Ok(()));
+        assert_eq!(sender.has(3001, &told(1, 1001), 7), Ok(()));
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_duplicate_may_be_told_of_before_it_is_sent_again() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(3001, 7, 0, 0), Ok(()));
+        assert_eq!(sender.has(3001, &told(2001, 3001), 7), Ok(()));
+        sender.time -= MS;
+        assert_eq!(sender.sends(2001, 5, RECOVERY, 2001), Ok(()));
+        assert_eq!(sender.sends(4001, 7, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_recovery_may_begin_unseen() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(2001, 7, RECOVERY, 2001), Ok(()));
+        assert_eq!(sender.has(3001, &told(2001, 3001), 7), Ok(()));
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn of_a_time_out_nothing_is_said() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(2001, 7, LOSS, 1), Ok(()));
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
     }
 
     #[test]
