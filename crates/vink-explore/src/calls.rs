@@ -92,10 +92,11 @@ impl Calls {
             (_, Some(known)) => known,
             (_, None) => ends_of(fiber, socket),
         };
-        let is_told = known.is_some() || ends.is_some() || key.1 != fd;
+        // One that is not connected yet is looked at again.
+        let is_settled = known.is_some() || ends.is_some() || key.1 != fd;
         match nr {
             libc::SYS_close => self.sockets.borrow_mut().remove(&key),
-            _ if is_told => self.sockets.borrow_mut().insert(key, ends),
+            _ if is_settled => self.sockets.borrow_mut().insert(key, ends),
             _ => None,
         };
         let mut state = self.shared.lock();

@@ -88,8 +88,12 @@ impl Flow {
     fn first_unknown(&self, (mut from, _): (u32, u32)) -> u32 {
         let has =
             |at: u32, known: &&(u32, u32)| behind(at, known.0) >= 0 && behind(known.1, at) > 0;
-        while let Some((_, to)) = self.sacked.iter().find(|known| has(from, known)) {
-            from = *to;
+        // Each block once: those of a broken peer may go around all sequence numbers.
+        for _ in &self.sacked {
+            match self.sacked.iter().find(|known| has(from, known)) {
+                Some((_, to)) => from = *to,
+                None => break,
+            }
         }
         from
     }
