@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::app::app;
 use common::control::Control;
-use common::stock::{labs, properties, unexplained, STALL_TIMEOUT};
+use common::stock::{is_explained, labs, properties, unexplained, STALL_TIMEOUT};
 use common::{root, Place};
 use serde_json::Value;
 
@@ -241,4 +241,22 @@ fn stock_images_break_nothing_without_a_reason() {
             .iter()
             .all(|search| search.runs > 0 && search.refused.is_none()));
     }
+}
+
+#[test]
+fn a_story_is_explained_by_its_reason_only() {
+    let story = |lab: &str, property: &str, line: &str| {
+        format!("Lab {lab} on 6.12: the property \"{property}\" does not hold.\n{line}\n")
+    };
+    let reset = "server:eth0 loses (TCP_RESET): TCP 10.0.0.2:80 > 10.0.0.1:9 [R.] seq 1 ack 1";
+    let lost = "packet 9 of server:eth0 is lost: TCP 10.0.0.2:80 > 10.0.0.1:9 [R] seq 1 ack 0";
+    let data = "packet 9 of server:eth0 is lost: TCP 10.0.0.2:80 > 10.0.0.1:9 [P.] seq 1 ack 1";
+    let given_up = "steps: drain: Connection timed out (os error 110)";
+    for line in [reset, lost] {
+        assert!(is_explained(&story("ends", "stall", line)));
+        assert!(!is_explained(&story("ends", "stream", line)));
+    }
+    assert!(!is_explained(&story("ends", "stall", data)));
+    assert!(is_explained(&story("zero-window", "stall", given_up)));
+    assert!(!is_explained(&story("closed-window", "stall", given_up)));
 }

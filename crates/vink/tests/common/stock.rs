@@ -52,7 +52,7 @@ pub fn unexplained(found: &Path) -> (Vec<String>, usize) {
 }
 
 /// Whether docs/mutants.md tells the reason of a story.
-fn is_explained(story: &str) -> bool {
+pub fn is_explained(story: &str) -> bool {
     let is_reset = |line: &str| line.contains("[R]") || line.contains("[R.]");
     let has_reset = |what: &str| {
         let mut lines = story.lines();
