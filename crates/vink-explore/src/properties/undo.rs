@@ -4,7 +4,8 @@
 //! It was not needed if the receiver tells so of all of it (DSACK), or if an acknowledgement echoes
 //! a time before any of it was sent. Of what a time-out has reduced, in a recovery or not, nothing is
 //! said: there RFC 5682 knows more reasons. Nor is anything said where the wire has duplicated a
-//! packet: a sender counts what it is told of duplicates, from wherever they are (RFC 3708, 4).
+//! packet, or where one is told to be a duplicate that was never sent again, as one of an old
+//! connection: a sender counts what it is told of duplicates, from wherever they are (RFC 3708, 4).
 //!
 //! What is sent again when a recovery is over is none of it: tail loss probes.
 //!
@@ -43,6 +44,8 @@ struct Flow {
     socket: Socket,
     /// The sequence number behind the last byte that was sent.
     sent: u32,
+    /// All that was sent again.
+    resent: Vec<(u32, u32)>,
     /// The slow start threshold.
     threshold: u64,
     /// The recovery that has reduced it.
@@ -60,6 +63,8 @@ struct Acknowledgement {
     echo: Option<u32>,
     /// What has come twice (RFC 2883).
     duplicate: Option<(u32, u32)>,
+    /// That was never sent again.
+    is_strange: bool,
 }
 
 /// A fast recovery.
@@ -72,8 +77,8 @@ struct Recovery {
     again: Vec<(u32, u32)>,
     /// The sequence number and the timestamp of the first of it.
     first: Option<(u32, u32)>,
-    /// An acknowledgement has echoed a time before that.
-    is_early: bool,
+    /// An acknowledgement has echoed a time before that, or told of a strange duplicate.
+    is_excused: bool,
     /// What was sent again when it was over: tail loss probes.
     probes: Vec<(u32, u32)>,
     /// One of them has been told to be a duplicate.
@@ -81,7 +86,7 @@ struct Recovery {
 }
 
 impl Acknowledgement {
-    fn of(segment: &Segment<'_>) -> Acknowledgement {
+    fn of(segment: &Segment<'_>, resent: &[(u32, u32)]) -> Acknowledgement {
         // The first block is a duplicate's if it is acknowledged, or within the second.
         let mut all = blocks(segment.options);
         let (first, second) = (all.next(), all.next());
@@ -89,10 +94,13 @@ impl Acknowledgement {
             let is_within = |(from, to)| behind(*left, from) >= 0 && behind(*right, to) <= 0;
             behind(*left, segment.ack) < 0 || second.is_some_and(is_within)
         };
+        let duplicate = first.filter(is_duplicate);
+        let was_resent = |told| resent.iter().any(|again| overlap(*again, told));
         Acknowledgement {
             ack: segment.ack,
             echo: stamps(segment.options).map(|(_, echo)| echo),
-            duplicate: first.filter(is_duplicate),
+            duplicate,
+            is_strange: duplicate.is_some_and(|told| !was_resent(told)),
         }
     }
 }
@@ -104,7 +112,7 @@ impl Recovery {
             marker,
             again: Vec::new(),
             first: None,
-            is_early: false,
+            is_excused: false,
             probes: Vec::new(),
             probe_told: false,
         }
@@ -114,13 +122,13 @@ impl Recovery {
     fn told(&mut self, told: Acknowledgement) {
         // An acknowledgement of the first that was sent again may echo a time before that.
         if let (Some((seq, stamp)), Some(echo)) = (self.first, told.echo) {
-            self.is_early |= echo != 0 && behind(told.ack, seq) > 0 && behind(echo, stamp) < 0;
+            self.is_excused |= echo != 0 && behind(told.ack, seq) > 0 && behind(echo, stamp) < 0;
         }
-        let Some((left, right)) = told.duplicate else {
+        self.is_excused |= told.is_strange;
+        let Some(duplicate) = told.duplicate else {
             return;
         };
-        // What was sent again may have had other bounds.
-        let is_told = |again: &(u32, u32)| behind(again.1, left) > 0 && behind(right, again.0) > 0;
+        let is_told = |again: &(u32, u32)| overlap(*again, duplicate);
         self.probe_told |= self.probes.iter().any(is_told);
         self.again.retain(|again| !is_told(again));
     }
@@ -171,7 +179,7 @@ impl Property for Undo {
         if let Some(recovery) = &flow.recovery {
             let is_forgotten = marker == 0;
             is_undone = threshold > before && threshold == recovery.before && is_forgotten;
-            if is_undone && (recovery.is_early || recovery.again.is_empty()) {
+            if is_undone && (recovery.is_excused || recovery.again.is_empty()) {
                 is_undone = false;
                 flow.recovery = None;
             }
@@ -191,8 +199,11 @@ impl Property for Undo {
         match packet.point {
             Point::Departure if segment.length() > 0 => {
                 let is_again = flow.sent != 0 && behind(segment.seq, flow.sent) < 0;
+                let again = (segment.seq, segment.end());
+                if is_again {
+                    flow.resent.push(again);
+                }
                 if let (true, Some(recovery)) = (is_again, &mut flow.recovery) {
-                    let again = (segment.seq, segment.end());
                     if state <= DISORDER {
                         recovery.probes.push(again);
                     } else {
@@ -210,7 +221,7 @@ impl Property for Undo {
                 }
             }
             Point::Arrival => {
-                let told = Acknowledgement::of(&segment);
+                let told = Acknowledgement::of(&segment, &flow.resent);
                 if flow.come.0 != packet.time {
                     flow.come = (packet.time, Vec::new());
                 }
@@ -223,6 +234,12 @@ impl Property for Undo {
         }
         Ok(())
     }
+}
+
+/// Whether two parts of the sequence numbers have any in common: what was sent again may have had
+/// other bounds than what it was sent as first.
+fn overlap(one: (u32, u32), other: (u32, u32)) -> bool {
+    behind(one.1, other.0) > 0 && behind(other.1, one.0) > 0
 }
 
 /// The timestamps option: the own one, and the echo (RFC 7323, 3.2).
@@ -355,6 +372,13 @@ mod tests {
         sender.time -= MS;
         assert_eq!(sender.sends(2001, 5, RECOVERY, 2001), Ok(()));
         assert_eq!(sender.sends(4001, 7, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_duplicate_of_an_old_connection_counts() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.has(2001, &told(1501, 1601), 7), Ok(()));
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
     }
 
     #[test]
