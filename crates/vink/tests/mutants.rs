@@ -79,12 +79,16 @@ struct Built<'a> {
 
 impl Built<'_> {
     fn vink(&self, arguments: &[&str]) -> Output {
-        let mut command: Command = self.place.vink(arguments);
-        command
-            .current_dir(self.place.temporary())
-            .env("VINK_ROOT", root());
-        command.output().expect("vink")
+        vink(self.place, arguments)
     }
+}
+
+fn vink(place: &Place, arguments: &[&str]) -> Output {
+    let mut command: Command = place.vink(arguments);
+    command
+        .current_dir(place.temporary())
+        .env("VINK_ROOT", root());
+    command.output().expect("vink")
 }
 
 impl Drop for Built<'_> {
@@ -218,4 +222,30 @@ fn planted_bugs_are_found_and_the_stock_kernel_has_none() {
     }
     assert!(count >= FIVE.len(), "{count} patches");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What docs/mutants.md tells of Linux's own mistakes: each script of tests/found fails in its last line, on the images that
+/// its head names.
+#[test]
+fn linux_makes_the_mistakes_that_are_told() {
+    let Some(source) = packetdrill::source() else {
+        return;
+    };
+    let place = &Place::all()[0];
+    packetdrill::build(place, &source);
+    for (name, fails_on_6_1) in [("one-lost-probe", false), ("undo-by-a-probe", true)] {
+        let script = root().join(format!("tests/found/{name}.pkt"));
+        let lines = fs::read_to_string(&script)
+            .expect("a script")
+            .lines()
+            .count();
+        for (image, fails) in [("6.12", true), ("6.1", fails_on_6_1)] {
+            let arguments = ["packetdrill", "--ip=4", "--image", image, path(&script)];
+            let output = vink(place, &arguments);
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), !fails, "{name} on {image}: {text}");
+            let at = format!("{name}.pkt:{lines}: error");
+            assert!(!fails || text.contains(&at), "{name} on {image}: {text}");
+        }
+    }
 }
