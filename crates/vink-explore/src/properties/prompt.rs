@@ -206,12 +206,14 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    const FIELDS: [&str; 5] = [
+    const FIELDS: [&str; 7] = [
         "rcv_nxt",
         "copied_seq",
         "icsk_ack.rcv_mss",
+        "icsk_ack.pingpong",
         "tcp_mstamp",
         "sk_filter",
+        "segs_out",
     ];
 
     /// Data comes, and what acknowledges it leaves so many ms later: is that as it is to be?
@@ -244,5 +246,59 @@ mod tests {
         assert!(acknowledges(200, 0));
         assert!(!acknowledges(300, 0));
         assert!(acknowledges(300, 0xffff_8880_0000_1000));
+    }
+
+    /// The end of a write comes for a receiver that answers (`pingpong`), is read, and is acknowledged
+    /// so many us later by a socket that has sent so many segments: is that as it is to be?
+    fn acknowledges_an_end(pingpong: u64, after: u64, sent: u64) -> bool {
+        let world = World::of_ends(&["server"]).with_fields(&FIELDS);
+        let server: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        let client: SocketAddr = "10.0.0.1:9".parse().unwrap();
+        let socket = |next, pingpong, time: u64, sent| {
+            world.socket(&[
+                ("rcv_nxt", next),
+                ("copied_seq", next),
+                ("icsk_ack.rcv_mss", 1460),
+                ("icsk_ack.pingpong", pingpong),
+                ("tcp_mstamp", time),
+                ("segs_out", sent),
+            ])
+        };
+        let mut property = Prompt::default();
+        let data = [0; 1460];
+        let flags = Segment::ACK | Segment::PSH;
+        let comes = Segment::of((client, server), flags, 5, 100, &data);
+        let packet = Packet::at_end_of(comes, 0, Point::Arrival, 1_000 * MS);
+        let before = socket(5, pingpong, 1_000_000, 9);
+        let mut is_good = property.packet(&world, &packet.of_socket(&before)).is_ok();
+        let reads = AppCall {
+            time: 1_000 * MS,
+            program: 0,
+            nr: libc::SYS_recvfrom,
+            args: [0; 6],
+            result: 1460,
+            ends: Some((server, client)),
+            data: &data,
+            moves: Moves::Received,
+        };
+        is_good &= property.call(&world, &reads).is_ok();
+        let time = 1_000_000 + after;
+        let answer = Segment::of((server, client), Segment::ACK, 100, 1465, b"");
+        let packet = Packet::at_end_of(answer, 0, Point::Departure, time * 1_000);
+        let after = socket(1465, 0, time, sent);
+        is_good &= property.packet(&world, &packet.of_socket(&after)).is_ok();
+        is_good
+    }
+
+    #[test]
+    fn the_end_of_a_write_is_acknowledged_when_it_is_read() {
+        assert!(acknowledges_an_end(0, 0, 10));
+        assert!(!acknowledges_an_end(0, 41_000, 10));
+        // It has waited for the wire.
+        assert!(acknowledges_an_end(0, 900, 10));
+        // It was to go with an answer.
+        assert!(acknowledges_an_end(1, 41_000, 10));
+        // Another socket has sent it (TCP_REPAIR).
+        assert!(acknowledges_an_end(0, 41_000, 1));
     }
 }
