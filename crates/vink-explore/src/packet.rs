@@ -154,6 +154,12 @@ pub fn behind(seq: u32, other: u32) -> i32 {
     seq.wrapping_sub(other) as i32
 }
 
+/// Whether two parts of the sequence numbers, each from one up to but not with another, have any in
+/// common.
+pub(crate) fn overlap(one: (u32, u32), other: (u32, u32)) -> bool {
+    behind(one.1, other.0) > 0 && behind(other.1, one.0) > 0
+}
+
 /// An IP packet's protocol, its ends, and what it carries; `None`: it is none, or a fragment.
 pub fn internet(frame: &[u8]) -> Option<(u8, IpAddr, IpAddr, &[u8])> {
     let packet = frame.get(ETHERNET..)?;

@@ -8,12 +8,13 @@
 //! nothing new.
 //!
 //! A segment may have waited in a queue of its machine. So only what leaves within a millisecond of when
-//! its socket has last looked at the clock is judged by its time. What comes for a socket with a filter (SO_ATTACH_FILTER)
-//! is not judged: the filter may drop it.
+//! its socket has last looked at the clock is judged by its time. What comes for a socket with a filter
+//! (SO_ATTACH_FILTER) is not judged: the filter may drop it.
 
 use super::socket::Socket;
 use super::{Check, Property};
 use crate::ends::ByEnds;
+use crate::packet::overlap;
 use crate::{behind, AppCall, Moves, Packet, Point, Segment, World};
 
 /// TCP_DELACK_MAX.
@@ -170,7 +171,7 @@ impl End {
     /// A segment comes.
     fn come(&mut self, now: Came) {
         // The stack may have dropped what comes again.
-        let is_again = |came: &Came| behind(came.end, now.seq) > 0 && behind(now.end, came.seq) > 0;
+        let is_again = |came: &Came| overlap((came.seq, came.end), (now.seq, now.end));
         self.come.retain(|came| !is_again(came));
         self.come.push(now);
     }

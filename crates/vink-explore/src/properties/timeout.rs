@@ -13,6 +13,7 @@
 
 use super::{Check, Property};
 use crate::ends::ByEnds;
+use crate::packet::overlap;
 use crate::{behind, blocks, Packet, Point, Segment, World};
 
 /// The kernel's ticks, and what becomes of a packet between its timer and the wire.
@@ -156,9 +157,7 @@ impl Property for Timeout {
                 flow.sent_before = flow.sent;
             }
             // What is asked for then is under way.
-            let is_other =
-                |(from, to): &(u32, u32)| behind(*to, seq) <= 0 || behind(end, *from) <= 0;
-            flow.sacked.retain(is_other);
+            flow.sacked.retain(|sacked| !overlap(*sacked, (seq, end)));
         }
         let mut is_news = false;
         if packet.point == Point::Arrival {

@@ -18,6 +18,7 @@
 use super::socket::Socket;
 use super::{Check, Property};
 use crate::ends::ByEnds;
+use crate::packet::overlap;
 use crate::{behind, blocks, options, Fate, Fault, Packet, Point, Segment, World};
 
 /// The kernel's TCP_CA_Disorder, which is the last state that is none of a recovery, TCP_CA_Recovery
@@ -128,6 +129,7 @@ impl Recovery {
         let Some(duplicate) = told.duplicate else {
             return;
         };
+        // What was sent again may have had other bounds.
         let is_told = |again: &(u32, u32)| overlap(*again, duplicate);
         self.probe_told |= self.probes.iter().any(is_told);
         self.again.retain(|again| !is_told(again));
@@ -234,12 +236,6 @@ impl Property for Undo {
         }
         Ok(())
     }
-}
-
-/// Whether two parts of the sequence numbers have any in common: what was sent again may have had
-/// other bounds than what it was sent as first.
-fn overlap(one: (u32, u32), other: (u32, u32)) -> bool {
-    behind(one.1, other.0) > 0 && behind(other.1, one.0) > 0
 }
 
 /// The timestamps option: the own one, and the echo (RFC 7323, 3.2).
