@@ -42,6 +42,9 @@ if [ "$top" ]; then
 fi
 exec /proc/self/fd/3 "$@"
 "#;
+/// How large the stack of a thread of packetdrill's is where memory that may be locked is limited, in bytes. The usual 8 MiB are
+/// all that an ordinary user may lock.
+const STACK: u64 = 512 << 10;
 /// What a system call takes of virtual time. On a host, too, what is done later is seen to be later: where an acknowledgement
 /// for two packets tells which was sent first, the kernel goes by that.
 const CALL: &str = "1us";
@@ -367,8 +370,8 @@ impl Setup<'_> {
 }
 
 /// Between fork and exec: no real-time priority for packetdrill, which would keep its worker from running, and as much locked
-/// memory as it may have. A kernel that refuses one of them has refused the priority, too, or packetdrill says what it
-/// misses.
+/// memory as it may have, with small stacks if that is not all. A kernel that refuses one of them has refused the priority, too,
+/// or packetdrill says what it misses.
 fn prepare() -> io::Result<()> {
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     let _ = remove_capability_from_bounding_set(CapabilitySet::SYS_NICE);
@@ -388,6 +391,9 @@ fn prepare() -> io::Result<()> {
             maximum,
         };
         let _ = setrlimit(Resource::Memlock, all);
+        let mut stack = getrlimit(Resource::Stack);
+        stack.current = Some(stack.current.map_or(STACK, |size| size.min(STACK)));
+        let _ = setrlimit(Resource::Stack, stack);
     }
     Ok(())
 }
