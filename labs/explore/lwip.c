@@ -11,8 +11,8 @@
  *
  * listen receives until the end of the stream and closes; connect sends and
  * closes. The stream is what the app "steps" sends: another one, or a reset, is a
- * failure, exit status 1. IPv4 only. lwIP has one instance in a process, so a
- * worker has one such app at a time.
+ * failure, exit status 1. Addresses are IPv4 or IPv6. lwIP has one instance in a
+ * process, so a worker has one such app at a time.
  */
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -26,9 +26,10 @@
 #include <vink/app.h>
 
 #include <lwip/etharp.h>
+#include <lwip/ethip6.h>
 #include <lwip/inet_chksum.h>
 #include <lwip/init.h>
-#include <lwip/ip4.h>
+#include <lwip/ip.h>
 #include <lwip/netif.h>
 #include <lwip/priv/tcp_priv.h>
 #include <lwip/prot/tcp.h>
@@ -189,9 +190,10 @@ static err_t has_interface(struct netif *netif)
 	netif->name[1] = 'n';
 	netif->mtu = MTU;
 	netif->output = etharp_output;
+	netif->output_ip6 = ethip6_output;
 	netif->linkoutput = transmits;
 	netif->flags = NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET |
-		       NETIF_FLAG_LINK_UP;
+		       NETIF_FLAG_LINK_UP | NETIF_FLAG_MLD6;
 	return ERR_OK;
 }
 
@@ -225,18 +227,26 @@ static int opens(struct netif *netif)
 static void fills_checksum(struct pbuf *frame)
 {
 	unsigned char *ip = (unsigned char *)frame->payload + SIZEOF_ETH_HDR;
-	struct ip_hdr *header = (struct ip_hdr *)ip;
-	struct tcp_hdr *tcp = (struct tcp_hdr *)(ip + IPH_HL_BYTES(header));
-	ip4_addr_t from, to;
-	u16_t skip = (unsigned char *)tcp - (unsigned char *)frame->payload;
+	struct ip_hdr *four = (struct ip_hdr *)ip;
+	struct ip6_hdr *six = (struct ip6_hdr *)ip;
+	bool is_six = IPH_V(four) == 6;
+	u16_t skip = SIZEOF_ETH_HDR + (is_six ? IP6_HLEN : IPH_HL_BYTES(four));
+	struct tcp_hdr *tcp = (struct tcp_hdr *)((unsigned char *)frame->payload + skip);
+	ip_addr_t from, to;
 
-	if (IPH_V(header) != 4 || IPH_PROTO(header) != IP_PROTO_TCP)
+	if ((is_six ? IP6H_NEXTH(six) : IPH_PROTO(four)) != IP_PROTO_TCP ||
+	    frame->len < skip + TCP_HLEN)
 		return;
-	ip4_addr_copy(from, header->src);
-	ip4_addr_copy(to, header->dest);
+	if (is_six) {
+		ip_addr_copy_from_ip6_packed(from, six->src);
+		ip_addr_copy_from_ip6_packed(to, six->dest);
+	} else {
+		ip_addr_copy_from_ip4(from, four->src);
+		ip_addr_copy_from_ip4(to, four->dest);
+	}
 	pbuf_remove_header(frame, skip);
 	tcp->chksum = 0;
-	tcp->chksum = inet_chksum_pseudo(frame, IP_PROTO_TCP, frame->tot_len, &from, &to);
+	tcp->chksum = ip_chksum_pseudo(frame, IP_PROTO_TCP, frame->tot_len, &from, &to);
 	pbuf_add_header(frame, skip);
 }
 
@@ -267,8 +277,7 @@ static bool takes_frame(struct netif *netif)
 		struct tpacket_auxdata *about = (void *)CMSG_DATA(part);
 
 		if (part->cmsg_level == SOL_PACKET && part->cmsg_type == PACKET_AUXDATA &&
-		    about->tp_status & TP_STATUS_CSUMNOTREADY &&
-		    ((struct eth_hdr *)data)->type == PP_HTONS(ETHTYPE_IP))
+		    about->tp_status & TP_STATUS_CSUMNOTREADY)
 			fills_checksum(frame);
 	}
 	if (netif->input(frame, netif) != ERR_OK)
@@ -295,6 +304,30 @@ static int runs(struct netif *netif)
 	       stream.done != stream.size;
 }
 
+/* Adds the interface, with its address. IPv6 prefixes are of 64 bits in lwIP. */
+static bool adds_interface(struct netif *netif, const ip_addr_t *own, int length)
+{
+	ip4_addr_t mask;
+
+	if (IP_IS_V6(own)) {
+		s8_t place;
+
+		if (!netif_add_noaddr(netif, NULL, has_interface, ethernet_input) ||
+		    netif_add_ip6_address(netif, ip_2_ip6(own), &place) != ERR_OK)
+			return false;
+		/* No duplicate address detection, as on the machines of a lab. */
+		netif_ip6_addr_set_state(netif, place, IP6_ADDR_PREFERRED);
+	} else {
+		ip4_addr_set_u32(&mask, lwip_htonl(~0ul << (32 - length)));
+		if (!netif_add(netif, ip_2_ip4(own), &mask, IP4_ADDR_ANY4, NULL, has_interface,
+			       ethernet_input))
+			return false;
+	}
+	netif_set_default(netif);
+	netif_set_up(netif);
+	return true;
+}
+
 static int usage(void)
 {
 	app->print("lwip.so ADDRESS/LENGTH listen PORT SIZE\n"
@@ -305,20 +338,18 @@ static int usage(void)
 int vink_app_main(const struct vink_app *table, int argc, char **argv)
 {
 	static struct netif netif;
-	ip4_addr_t own, mask, none = { 0 };
 	unsigned int seed;
 	char *slash = argc > 1 ? strchr(argv[1], '/') : NULL;
 	bool listens = argc == 5 && strcmp(argv[2], "listen") == 0;
 	struct tcp_pcb *pcb;
-	ip_addr_t to;
+	ip_addr_t own, to;
 
 	app = table;
 	if (!slash || !(listens || (argc == 6 && strcmp(argv[2], "connect") == 0)))
 		return usage();
 	*slash = '\0';
-	if (!ip4addr_aton(argv[1], &own) || (!listens && !ipaddr_aton(argv[3], &to)))
+	if (!ipaddr_aton(argv[1], &own) || (!listens && !ipaddr_aton(argv[3], &to)))
 		return usage();
-	ip4_addr_set_u32(&mask, lwip_htonl(~0u << (32 - atoi(slash + 1))));
 	if (app->syscall(SYS_getrandom, (long)&seed, sizeof(seed), 0, 0, 0, 0) < 0 ||
 	    opens(&netif) < 0) {
 		vink_app_printf(app, "eth0: %s\n", strerror(errno));
@@ -329,10 +360,11 @@ int vink_app_main(const struct vink_app *table, int argc, char **argv)
 	memset(&stream, 0, sizeof(stream));
 	stream.size = atol(argv[argc - 1]);
 	lwip_init();
-	netif_add(&netif, &own, &mask, &none, NULL, has_interface, ethernet_input);
-	netif_set_default(&netif);
-	netif_set_up(&netif);
-	pcb = tcp_new();
+	if (!adds_interface(&netif, &own, atoi(slash + 1))) {
+		app->print("eth0: lwIP does not take it\n");
+		return 1;
+	}
+	pcb = tcp_new_ip_type(IP_GET_TYPE(&own));
 	if (listens) {
 		tcp_bind(pcb, IP_ANY_TYPE, atoi(argv[3]));
 		pcb = tcp_listen(pcb);

@@ -54,6 +54,14 @@ impl Program {
         let mut lines = self.output.lines().rev();
         lines.find(|line| !line.trim().is_empty())
     }
+
+    /// How it has failed: with which status, and why. `None`: it has not ended, or with status 0.
+    pub fn failure(&self) -> Option<String> {
+        let ended = self.ended.as_ref().filter(|ended| ended.status != 0)?;
+        let why = ended.error.as_deref().or(self.last_line());
+        let why = why.unwrap_or("it does not say why");
+        Some(format!("status {} ({why})", ended.status))
+    }
 }
 
 /// What a program has written: as much as was there when all machines waited.

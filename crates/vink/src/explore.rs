@@ -187,6 +187,7 @@ fn explored(
     wanted: &Wanted,
     interrupt: &Interrupt,
 ) -> Result<ExitCode, CliError> {
+    tell_failures(runner)?;
     let mut line = ProgressLine::new();
     let searched = search(runner, wanted, Some(&interrupt.file), &mut |progress| {
         line.show(progress);
@@ -407,6 +408,19 @@ fn folder_of(file: &Path) -> Result<PathBuf, CliError> {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Tells of the programs that fail without faults, too. The lab may be wrong, and `outcome` does not look at these.
+fn tell_failures(runner: &mut Runner) -> Result<(), CliError> {
+    for program in &runner.plain()?.programs {
+        if let Some(failure) = program.failure() {
+            eprintln!(
+                "vink: without faults, {} on {} ends with {failure}: the property \"outcome\" says nothing of it",
+                program.name, program.machine
+            );
+        }
+    }
+    Ok(())
 }
 
 /// A sentence about a search.

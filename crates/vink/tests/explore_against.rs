@@ -137,6 +137,16 @@ fn a_lab_that_the_other_image_can_not_make_is_refused() {
 /// lwIP, as an app.
 const LWIP: [&str; 3] = ["-I/usr/include/lwip", "-Wl,--no-as-needed", "-llwip"];
 
+/// Puts an IPv6 address in the place of each of a lab's.
+fn put_ipv6(control: &Control<'_>, lab: &str) {
+    let path = root().join("labs/explore").join(lab);
+    let text = fs::read_to_string(path).expect("a lab");
+    control.write(
+        lab,
+        &text.replace("10.0.0.", "fd00::").replace("/24", "/64"),
+    );
+}
+
 #[test]
 fn another_tcp_comes_to_the_same_or_a_rule_says_so() {
     let mut used = BTreeSet::new();
@@ -145,17 +155,23 @@ fn another_tcp_comes_to_the_same_or_a_rule_says_so() {
         app(&control, "labs/explore/lwip.c", "lwip.so", &LWIP);
         for role in ["", "-sends"] {
             let linux = format!("linux{role}.yaml");
-            put(&control, "labs/explore", &linux);
             for other in ["lwip", "smoltcp"] {
                 let other = format!("{other}{role}.yaml");
-                put(&control, "labs/explore", &other);
-                let (both, said) = against(&control, &linux, &other, &["-k", "1"]);
-                assert_eq!(both["differences"], json!({}), "{other}: {said}");
-                assert_eq!(both["complete"], 1, "{other}: {said}");
-                assert!(both["runs"].as_u64() > Some(4 * 8), "{other}: {said}");
-                assert!(said.contains("of each of two labs"), "{said}");
-                let explained = both["explained"].as_object().expect("rules");
-                used.extend(explained.keys().cloned());
+                for is_six in [false, true] {
+                    for lab in [&linux, &other] {
+                        put(&control, "labs/explore", lab);
+                        if is_six {
+                            put_ipv6(&control, lab);
+                        }
+                    }
+                    let (both, said) = against(&control, &linux, &other, &["-k", "1"]);
+                    assert_eq!(both["differences"], json!({}), "{other}: {said}");
+                    assert_eq!(both["complete"], 1, "{other}: {said}");
+                    assert!(both["runs"].as_u64() > Some(4 * 8), "{other}: {said}");
+                    assert!(said.contains("of each of two labs"), "{said}");
+                    let explained = both["explained"].as_object().expect("rules");
+                    used.extend(explained.keys().cloned());
+                }
             }
         }
     }

@@ -21,14 +21,12 @@ impl Property for Outcome {
             let (Some(ended), Some(expected)) = (&program.ended, expected) else {
                 continue;
             };
-            if expected.status != 0 || ended.status == 0 {
+            let Some(failure) = program.failure().filter(|_| expected.status == 0) else {
                 continue;
-            }
-            let why = ended.error.as_deref().or(program.last_line());
-            let why = why.unwrap_or("it does not say why");
+            };
             let what = format!(
-                "{} ended with status {} ({why}); without faults it ends with 0.",
-                program.name, ended.status
+                "{} ended with {failure}; without faults it ends with 0.",
+                program.name
             );
             let mut violation = self.broken(world, &program.machine, what);
             violation.time = ended.time;
