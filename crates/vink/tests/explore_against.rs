@@ -159,9 +159,9 @@ fn another_tcp_comes_to_the_same_or_a_rule_says_so() {
                 let other = format!("{other}{role}.yaml");
                 for is_six in [false, true] {
                     for lab in [&linux, &other] {
-                        put(&control, "labs/explore", lab);
-                        if is_six {
-                            put_ipv6(&control, lab);
+                        match is_six {
+                            true => put_ipv6(&control, lab),
+                            false => put(&control, "labs/explore", lab),
                         }
                     }
                     let (both, said) = against(&control, &linux, &other, &["-k", "1"]);
