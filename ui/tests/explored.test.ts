@@ -1,6 +1,6 @@
 // What vink explore has found, in the page: its run, the tree of other schedules, packets, and moments opened as labs.
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -108,6 +108,38 @@ test('a_packet_of_a_run_is_looked_into_and_its_moment_is_a_lab', async () => {
   vink('lab', 'until', '11s', '--lab', 'then');
   expect(broken()).toBe(true);
   vink('lab', 'down', 'then');
+  await close(page);
+});
+
+test('a_difference_is_seen_from_both_sides', async () => {
+  // In the other lab alice gives up what has no answer for half a second, before the one to her second SYN.
+  const lab = readFileSync(join(ROOT, 'labs/explore/linux.yaml'), 'utf8').replace('5ms', '50ms');
+  writeFileSync(join(folder, 'linux.yaml'), lab);
+  const impatient = lab.replace('name: linux', 'name: impatient');
+  const connects = 'steps open, set user-timeout 500, connect';
+  writeFileSync(join(folder, 'impatient.yaml'), impatient.replace('steps connect', connects));
+  const output = join(folder, 'linux.explored');
+  const other = join(folder, 'impatient.yaml');
+  expect(() => vink('explore', join(folder, 'linux.yaml'), '--against', other, '--output', output)).toThrow();
+  vink('ui', '--explored', output, '--share', 'anna');
+  const page = await open('#/explored/linux-difference');
+  const nav = page.getByRole('navigation', { name: 'The schedule' });
+  await nav.getByText('✕ difference').waitFor();
+  await nav.getByText('impatient ended with status 1').waitFor();
+  await nav.getByText('alice.sender: status 0').waitFor();
+  const fate = page.getByRole('link', { name: /packet 1 of alice:eth0 lost: / });
+  await until(async () => (await fate.getAttribute('aria-label'))?.endsWith('differs from impatient') ?? false);
+  expect(await accessibility(page)).toEqual([]);
+
+  // The same schedule on the other side, which keeps to it.
+  await nav.getByRole('link', { name: 'impatient' }).click();
+  await nav.getByText('alice.sender: status 1').waitFor();
+  await until(async () => (await fate.getAttribute('aria-label'))?.endsWith('differs from linux') ?? false);
+  await nav.getByRole('link', { name: 'Without faults' }).click();
+  await nav.getByText('Both come to the same.').waitFor();
+  expect(await page.evaluate(() => location.hash)).toBe('#/explored/linux-difference?schedule=&side=1');
+  await page.getByRole('button', { name: /^Open .* as a lab/ }).click();
+  expect(await page.getByRole('dialog').getByLabel('Name').inputValue()).toMatch(/^impatient-at-/);
   await close(page);
 });
 

@@ -73,6 +73,20 @@ pub struct Explored {
     pub machines: Vec<String>,
     /// The fates that are tried, the gravest first.
     pub fates: Vec<String>,
+    /// What was explored; of a difference (`vink explore --against`) also what it was compared with, as the second one.
+    pub sides: Vec<ExploredSide>,
+}
+
+/// A lab on an image that was explored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ExploredSide {
+    /// What it is called where two are told apart: the image's name or the lab's.
+    pub name: String,
+    /// The lab.
+    pub lab: String,
+    /// The image.
+    pub image: String,
 }
 
 /// Which run of an explored lab.
@@ -82,6 +96,13 @@ pub struct ExploredQuery {
     /// Its schedule; the run without faults if left away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// On which of `sides`, from 0 on; the first one if left away.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub side: usize,
+}
+
+fn is_first(side: &usize) -> bool {
+    *side == 0
 }
 
 /// Of which packet the fates are tried.
@@ -105,9 +126,12 @@ pub struct ExploredRun {
     pub schedule: Vec<ExploredDeviation>,
     /// When it ended, ns on its clock.
     pub nanoseconds: u64,
-    /// What it breaks; none: all properties hold.
+    /// What it breaks; none: all properties hold. Of a difference: how the two runs with this schedule differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<ExploredViolation>,
+    /// Of a difference, if the two runs are not told to differ: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<String>,
     /// What happened, in its order.
     pub events: Vec<ExploredEvent>,
     /// Events behind these, which are too many to be told.
@@ -183,7 +207,7 @@ pub struct ExploredEnd {
 pub struct ExploredChoice {
     /// The fate.
     pub fate: String,
-    /// What the run breaks; none: all properties hold.
+    /// What the run breaks; none: all properties hold. Of a difference: how the two runs differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<ExploredViolation>,
 }
@@ -195,6 +219,9 @@ pub struct OpenExplored {
     /// The schedule; the run without faults if left away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// On which of `sides`, from 0 on; the first one if left away.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub side: usize,
     /// When, ns on the run's clock.
     pub at: u64,
     /// The lab's name; `LAB-at-12.5s` if left away.
@@ -218,14 +245,14 @@ pub struct OpenedExplored {
 /// asked for, or why there is none. An [`Explored`] with an empty id comes unasked, first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExploredQuestion {
-    /// [`ExploredRun`] of this schedule.
-    Run(String),
+    /// [`ExploredRun`].
+    Run(ExploredQuery),
     /// A list of [`ExploredChoice`].
     Choices(ChoicesQuery),
-    /// [`ExploredCapture`] of a packet of this schedule's run, by its number.
-    Packet(String, u64),
-    /// [`ExploredLab`] with this schedule.
-    Lab(String),
+    /// [`ExploredCapture`] of a packet of this run, by its number.
+    Packet(ExploredQuery, u64),
+    /// [`ExploredLab`] with this run's schedule.
+    Lab(ExploredQuery),
 }
 
 /// A packet of a run, among those before it.

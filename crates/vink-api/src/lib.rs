@@ -48,7 +48,7 @@ pub use event::{Event, EventFilter, Happening, Packet};
 pub use explored::{
     ChoicesQuery, Explored, ExploredCapture, ExploredChoice, ExploredDeviation, ExploredEnd,
     ExploredEvent, ExploredLab, ExploredProgram, ExploredQuery, ExploredQuestion, ExploredRun,
-    ExploredSummary, ExploredViolation, NewExplored, OpenExplored, OpenedExplored,
+    ExploredSide, ExploredSummary, ExploredViolation, NewExplored, OpenExplored, OpenedExplored,
 };
 pub use feed::{FeedDetail, FeedOverview, FeedSubscription, FromViewer, ToViewer};
 pub use file::{

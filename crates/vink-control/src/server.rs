@@ -1086,8 +1086,7 @@ fn explored(table: &mut RouteTable) {
         "/v1/explored/{explored}/run",
         "The run with a schedule, which is made for this request: what happens in it, and what it breaks",
         |app, call: Call<ExploredQuery>| async move {
-            let schedule = call.query.schedule.clone().unwrap_or_default();
-            let question = ExploredQuestion::Run(schedule);
+            let question = ExploredQuestion::Run(call.query.clone());
             app.explored(&call)?.ask::<ExploredRun>(&question).await
         },
     );
@@ -1111,8 +1110,7 @@ fn explored(table: &mut RouteTable) {
             let number: u64 = name
                 .parse()
                 .map_err(|_| HttpError::no("packet", name, [], "in the run"))?;
-            let schedule = call.query.schedule.clone().unwrap_or_default();
-            let question = ExploredQuestion::Packet(schedule, number);
+            let question = ExploredQuestion::Packet(call.query.clone(), number);
             let found: ExploredCapture = app.explored(&call)?.ask(&question).await?;
             let ExploredCapture {
                 packet,

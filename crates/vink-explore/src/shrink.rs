@@ -30,28 +30,39 @@ impl Runner {
     /// # Errors
     /// As of [`Runner::run`].
     pub fn timed(&mut self, schedule: &Schedule) -> Result<Schedule, Error> {
-        /// A packet that is let go behind a timer is a moment later than the timer.
-        const MOMENT: u64 = 1_000;
-        if !schedule
-            .iter()
-            .any(|deviation| deviation.fate == Fate::Late)
-        {
-            return Ok(schedule.clone());
+        let mut fates = schedule.iter().map(|deviation| deviation.fate);
+        match fates.any(|fate| fate == Fate::Late) {
+            true => Ok(self.run(schedule, false)?.timed(schedule)),
+            false => Ok(schedule.clone()),
         }
-        let Outcome { faults, .. } = self.run(schedule, false)?;
-        let timed = faults.into_iter().map(|fault| {
-            let mut deviation = fault.deviation;
-            if let (Fate::Late, Some(until)) = (deviation.fate, fault.until) {
-                deviation.fate = Fate::Delay(until - fault.time + MOMENT);
-            }
-            deviation
-        });
-        Ok(timed.collect())
     }
 
     fn breaks(&mut self, schedule: &Schedule, property: &str) -> Result<bool, Error> {
         let Outcome { violation, .. } = self.run(schedule, false)?;
         Ok(violation.is_some_and(|violation| violation.property == property))
+    }
+}
+
+impl Outcome {
+    /// The schedule of this run, with the times that the run has found for what depends on timers.
+    pub fn timed(&self, schedule: &Schedule) -> Schedule {
+        /// A packet that is let go behind a timer is a moment later than the timer.
+        const MOMENT: u64 = 1_000;
+        let mut timed = schedule.clone();
+        for deviation in &mut timed {
+            let fault = self
+                .faults
+                .iter()
+                .find(|fault| fault.deviation == *deviation);
+            let Some((time, until)) = fault.and_then(|fault| Some((fault.time, fault.until?)))
+            else {
+                continue;
+            };
+            if deviation.fate == Fate::Late {
+                deviation.fate = Fate::Delay(until - time + MOMENT);
+            }
+        }
+        timed
     }
 }
 

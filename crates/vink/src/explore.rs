@@ -224,7 +224,7 @@ pub(crate) fn runner_of(manifest: &Manifest) -> Result<(Lab, Runner), CliError> 
 }
 
 /// The lab of a manifest, and where its programs are.
-fn lab_of(manifest: &Manifest) -> Result<(Lab, Surroundings), CliError> {
+pub(crate) fn lab_of(manifest: &Manifest) -> Result<(Lab, Surroundings), CliError> {
     let reading = vink_spec::read_json(&manifest.lab, Some(&manifest.around.folder))
         .map_err(CliError::LabFile)?;
     let around = Surroundings {
@@ -238,9 +238,7 @@ fn lab_of(manifest: &Manifest) -> Result<(Lab, Surroundings), CliError> {
 pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
     let manifest = Manifest::read(folder)?;
     if let Some(other) = &manifest.against {
-        manifest.check_image()?;
-        let (lab, around) = lab_of(&manifest)?;
-        return explore_against::replay(&manifest, other, &lab, &around);
+        return explore_against::replay(&manifest, other);
     }
     let (_, mut runner) = runner_of(&manifest)?;
     let outcome = runner.run(&manifest.schedule, true)?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use vink_explore::against::{
-    Against, Compared, Comparison, Counterparts, DifferenceStory, Different, Peer, Verdict,
+    names, Against, Compared, Comparison, Counterparts, DifferenceStory, Different, Peer, Verdict,
     DIFFERENCE,
 };
 use vink_explore::{
@@ -16,7 +16,7 @@ use vink_explore::{
 use vink_spec::Lab;
 
 use crate::cli_error::CliError;
-use crate::explore::{print_story, write_files, Arguments, Interrupt, ProgressLine};
+use crate::explore::{lab_of, print_story, write_files, Arguments, Interrupt, ProgressLine};
 use crate::print;
 
 /// What a lab is explored against.
@@ -151,37 +151,75 @@ fn write(
     print_story(&story, folder)
 }
 
-/// Repeats a difference that was found, on both images or of both labs.
-pub(crate) fn replay(
-    manifest: &Manifest,
-    other: &OtherImage,
-    lab: &Lab,
-    around: &Surroundings,
-) -> Result<ExitCode, CliError> {
-    let image = other.image.clone();
-    let digest = &other.digest;
-    let other = match &other.lab {
-        None => Other {
-            lab: lab.clone(),
-            image,
-            around: around.clone(),
-        },
-        Some(its) => Other {
-            lab: vink_spec::read_json(&its.lab, Some(&its.around.folder))
-                .map_err(CliError::LabFile)?
-                .lab,
-            image,
-            around: Surroundings {
-                hidden: around.hidden.clone(),
-                ..its.around.clone()
+/// What a difference was found between, made again.
+pub(crate) struct Sides {
+    /// The lab that was explored.
+    pub lab: Lab,
+    /// On its image.
+    pub runner: Runner,
+    /// The other one.
+    pub other: Other,
+    /// On its image.
+    pub peer: Peer,
+}
+
+impl Sides {
+    /// Of a difference's manifest. This process has one thread yet, and boots the first image by it.
+    pub(crate) fn of(manifest: &Manifest, other: &OtherImage) -> Result<Sides, CliError> {
+        manifest.check_image()?;
+        let (lab, around) = lab_of(manifest)?;
+        let image = other.image.clone();
+        let other = match &other.lab {
+            None => Other {
+                lab: lab.clone(),
+                image,
+                around: around.clone(),
             },
-        },
-    };
-    let mut peer = other.start(lab, manifest.limits)?;
-    let mut runner = Runner::new(lab, &manifest.image, around)?;
-    runner.limits = manifest.limits;
-    peer.wait(None)?;
-    let mut against = Against::new(&mut runner, &mut peer)?;
+            Some(its) => Other {
+                lab: vink_spec::read_json(&its.lab, Some(&its.around.folder))
+                    .map_err(CliError::LabFile)?
+                    .lab,
+                image,
+                around: Surroundings {
+                    hidden: around.hidden.clone(),
+                    ..its.around.clone()
+                },
+            },
+        };
+        let mut peer = other.start(&lab, manifest.limits)?;
+        let mut runner = Runner::new(&lab, &manifest.image, &around)?;
+        runner.limits = manifest.limits;
+        peer.wait(None)?;
+        Ok(Sides {
+            lab,
+            runner,
+            other,
+            peer,
+        })
+    }
+
+    /// Both, to be compared.
+    pub(crate) fn against(&mut self) -> Result<Against<'_>, CliError> {
+        Ok(Against::new(&mut self.runner, &mut self.peer)?)
+    }
+
+    /// Names that tell them apart: of their images, or of their labs.
+    pub(crate) fn names(&self) -> [String; 2] {
+        match self.other.is_of(&self.lab) {
+            true => {
+                let images = [self.runner.image(), self.peer.image()];
+                let images = images.map(|image| image.display().to_string());
+                names(images.each_ref().map(String::as_str))
+            }
+            false => names([&self.lab.name, &self.other.lab.name]),
+        }
+    }
+}
+
+/// Repeats a difference that was found, on both images or of both labs.
+pub(crate) fn replay(manifest: &Manifest, other: &OtherImage) -> Result<ExitCode, CliError> {
+    let mut sides = Sides::of(manifest, other)?;
+    let mut against = sides.against()?;
     let outcomes = against.run(&manifest.schedule, true)?;
     let digests = outcomes.each_ref().map(|outcome| {
         let recording = outcome.recording.as_ref();
@@ -192,7 +230,7 @@ pub(crate) fn replay(
         _ => "none",
     };
     let then = &manifest.violation.what;
-    if digests == [&manifest.digest, digest].map(String::clone) && kind == then {
+    if digests == [&manifest.digest, &other.digest].map(String::clone) && kind == then {
         let packets = outcomes.each_ref().map(|outcome| outcome.packets);
         print::text(&format!(
             "the runs repeat: {} and {} packets, with the same difference ({kind}); digests {} and {}\n",

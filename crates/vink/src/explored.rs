@@ -4,16 +4,17 @@
 //! A run is a fork of this process, which so must be one without threads: the control process has many.
 
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::Value;
 use vink_api::{
     CapturedPacket, ChoicesQuery, Explored, ExploredCapture, ExploredChoice, ExploredDeviation,
-    ExploredEnd, ExploredEvent, ExploredLab, ExploredProgram, ExploredQuestion, ExploredRun,
-    ExploredSummary, ExploredViolation,
+    ExploredEnd, ExploredEvent, ExploredLab, ExploredProgram, ExploredQuery, ExploredQuestion,
+    ExploredRun, ExploredSide, ExploredSummary, ExploredViolation,
 };
+use vink_explore::against::{Verdict, DIFFERENCE};
 use vink_explore::{
     happened, pcapng, said, with_breakpoints, Deviation, Fate, Happened, Manifest, Outcome, Point,
     Recording, Runner, Schedule, Surroundings, Violation, What, BEGIN,
@@ -22,8 +23,11 @@ use vink_spec::Lab;
 
 use crate::cli_error::CliError;
 use crate::explore::runner_of;
+use crate::explore_against::Sides;
 use crate::print;
 
+/// What a difference breaks.
+const SAME: &str = "The same schedule comes to the same on both sides.";
 /// Events of a run that are told at most.
 const MOST_EVENTS: usize = 5000;
 
@@ -56,30 +60,133 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An explored lab that is ready to begin.
+/// An explored lab that is ready to begin, or the two of a difference.
 struct Explorer {
     manifest: Manifest,
-    lab: Lab,
-    runner: Runner,
+    made: Made,
     /// The run that was asked for last.
-    last: Option<(Schedule, Outcome)>,
+    last: Option<Ran>,
+}
+
+/// What has runs.
+enum Made {
+    /// A lab on an image.
+    One(Box<(Lab, Runner)>),
+    /// Two that are compared.
+    Two(Box<Sides>),
+}
+
+/// What comes of a schedule.
+struct Ran {
+    schedule: Schedule,
+    /// Of each side.
+    outcomes: Vec<Outcome>,
+    /// How the two runs of a difference compare.
+    verdict: Option<Verdict>,
+}
+
+impl Made {
+    fn of(manifest: &Manifest) -> Result<Made, CliError> {
+        Ok(match &manifest.against {
+            None => Made::One(Box::new(runner_of(manifest)?)),
+            Some(other) => Made::Two(Box::new(Sides::of(manifest, other)?)),
+        })
+    }
+
+    /// The explored lab's.
+    fn runner(&self) -> &Runner {
+        match self {
+            Made::One(one) => &one.1,
+            Made::Two(sides) => &sides.runner,
+        }
+    }
+
+    /// A side's lab, its image, and where its programs are.
+    fn side(&self, side: usize) -> Result<(&Lab, &Path, &Surroundings), CliError> {
+        match (self, side) {
+            (Made::One(one), 0) => Ok((&one.0, one.1.image(), one.1.around())),
+            (Made::Two(sides), 0) => Ok((&sides.lab, sides.runner.image(), sides.runner.around())),
+            (Made::Two(sides), 1) => {
+                Ok((&sides.other.lab, sides.peer.image(), &sides.other.around))
+            }
+            _ => Err(CliError::Other(format!(
+                "there is no side {side}: the explored lab is 0, and 1 what a difference is to"
+            ))),
+        }
+    }
+
+    fn sides(&self) -> Vec<ExploredSide> {
+        let names = match self {
+            Made::One(one) => vec![one.0.name.clone()],
+            Made::Two(sides) => sides.names().to_vec(),
+        };
+        let sides = names.into_iter().enumerate().map(|(place, name)| {
+            let (lab, image, _) = self.side(place).expect("one for each name");
+            ExploredSide {
+                name,
+                lab: lab.name.clone(),
+                image: image.display().to_string(),
+            }
+        });
+        sides.collect()
+    }
+
+    fn run(&mut self, schedule: Schedule, record: bool) -> Result<Ran, CliError> {
+        let (outcomes, verdict) = match self {
+            Made::One(one) => (vec![one.1.run(&schedule, record)?], None),
+            Made::Two(sides) => {
+                let mut against = sides.against()?;
+                let outcomes = against.run(&schedule, record)?;
+                let verdict = against.verdict(&outcomes);
+                (outcomes.into(), Some(verdict))
+            }
+        };
+        Ok(Ran {
+            schedule,
+            outcomes,
+            verdict,
+        })
+    }
+
+    /// What a run breaks, or how two differ.
+    fn violation(&self, ran: &Ran) -> Option<ExploredViolation> {
+        if let (Made::Two(sides), Some(Verdict::Different(difference))) = (self, &ran.verdict) {
+            let names = sides.names();
+            return Some(ExploredViolation {
+                property: DIFFERENCE.to_owned(),
+                says: SAME.to_owned(),
+                nanoseconds: difference.time,
+                machine: difference.machine().to_owned(),
+                what: difference.says(names.each_ref().map(String::as_str)),
+            });
+        }
+        let mut all = ran.outcomes.iter();
+        let broken = all.find_map(|outcome| outcome.violation.as_ref());
+        broken.map(|one| self.broken(one))
+    }
+
+    fn broken(&self, one: &Violation) -> ExploredViolation {
+        let says = match one.property.as_str() {
+            DIFFERENCE => SAME.to_owned(),
+            property => self.runner().says(property),
+        };
+        ExploredViolation {
+            property: one.property.clone(),
+            says,
+            nanoseconds: one.time,
+            machine: one.machine.clone(),
+            what: one.what.clone(),
+        }
+    }
 }
 
 impl Explorer {
     fn of(arguments: &Arguments) -> Result<Explorer, CliError> {
         let manifest = Manifest::read(&arguments.folder)?;
-        if let Some(other) = &manifest.against {
-            return Err(CliError::Other(format!(
-                "it is a difference between two images or labs ({} is the other image), and the page shows runs of one: \
-                 story.txt has both",
-                other.image.display()
-            )));
-        }
-        let (lab, runner) = runner_of(&manifest)?;
+        let made = Made::of(&manifest)?;
         Ok(Explorer {
             manifest,
-            lab,
-            runner,
+            made,
             last: None,
         })
     }
@@ -90,51 +197,65 @@ impl Explorer {
             violation,
             ..
         } = &self.manifest;
+        let sides = self.made.sides();
+        let (lab, ..) = self.made.side(0).expect("the explored one");
         Explored {
             summary: ExploredSummary {
                 id: String::new(),
-                lab: self.lab.name.clone(),
+                lab: lab.name.clone(),
                 path: String::new(),
-                image: self.runner.image().display().to_string(),
-                violation: self.violation(violation),
+                image: sides[0].image.clone(),
+                violation: self.made.broken(violation),
                 schedule: schedule.iter().map(deviation).collect(),
             },
-            machines: self.lab.machines.keys().cloned().collect(),
+            machines: lab.machines.keys().cloned().collect(),
             fates: Fate::ALL.map(|fate| fate.word().to_owned()).to_vec(),
+            sides,
         }
     }
 
     fn answer(&mut self, question: ExploredQuestion) -> Result<Value, CliError> {
         match question {
-            ExploredQuestion::Run(schedule) => plain(self.told(&schedule)?),
+            ExploredQuestion::Run(query) => plain(self.told(&query)?),
             ExploredQuestion::Choices(query) => plain(self.choices(&query)?),
-            ExploredQuestion::Packet(schedule, number) => plain(self.packet(&schedule, number)?),
-            ExploredQuestion::Lab(schedule) => plain(self.lab(&schedule)?),
+            ExploredQuestion::Packet(query, number) => plain(self.packet(&query, number)?),
+            ExploredQuestion::Lab(query) => plain(self.lab(&query)?),
         }
     }
 
-    /// Has the run with this schedule as the last one, with its recording.
-    fn ran(&mut self, schedule: &str) -> Result<(), CliError> {
-        let schedule = read(schedule)?;
-        if self.last.as_ref().is_none_or(|(last, _)| *last != schedule) {
-            let outcome = self.runner.run(&schedule, true)?;
-            self.last = Some((schedule, outcome));
+    /// Has the runs with this schedule as the last ones, with their recordings.
+    fn ran(&mut self, query: &ExploredQuery) -> Result<(), CliError> {
+        self.made.side(query.side)?;
+        let schedule = read(query.schedule.as_deref().unwrap_or_default())?;
+        if self
+            .last
+            .as_ref()
+            .is_none_or(|last| last.schedule != schedule)
+        {
+            self.last = Some(self.made.run(schedule, true)?);
         }
         Ok(())
     }
 
-    fn told(&mut self, schedule: &str) -> Result<ExploredRun, CliError> {
-        self.ran(schedule)?;
-        let (schedule, outcome) = self.last.as_ref().expect("just run");
+    /// The one that was run last, on a side.
+    fn last(&self, side: usize) -> (&Ran, &Outcome) {
+        let ran = self.last.as_ref().expect("just run");
+        (ran, &ran.outcomes[side])
+    }
+
+    fn told(&mut self, query: &ExploredQuery) -> Result<ExploredRun, CliError> {
+        self.ran(query)?;
+        let (ran, outcome) = self.last(query.side);
         let nothing = Recording::default();
         let recording = outcome.recording.as_ref().unwrap_or(&nothing);
-        let all = happened(recording, self.runner.ends());
+        let all = happened(recording, self.made.runner().ends());
         let events = all.iter().take(MOST_EVENTS);
         let programs = outcome.programs.iter();
         Ok(ExploredRun {
-            schedule: schedule.iter().map(deviation).collect(),
+            schedule: ran.schedule.iter().map(deviation).collect(),
             nanoseconds: outcome.end,
-            violation: outcome.violation.as_ref().map(|one| self.violation(one)),
+            violation: self.made.violation(ran),
+            compared: ran.verdict.as_ref().and_then(compared),
             events: events
                 .map(|one| self.event(one, recording, outcome))
                 .collect(),
@@ -171,7 +292,7 @@ impl Explorer {
             What::Packet { packet, departure } => {
                 let place = *packet;
                 let packet = &recording.packets[place];
-                let end = &self.runner.ends()[packet.end];
+                let end = &self.made.runner().ends()[packet.end];
                 event.kind = point(packet.point).to_owned();
                 event.machine.clone_from(&end.machine);
                 event.text = said(packet);
@@ -194,8 +315,8 @@ impl Explorer {
 
     /// What comes of the run with each fate of a packet.
     fn choices(&mut self, query: &ChoicesQuery) -> Result<Vec<ExploredChoice>, CliError> {
-        let ends = self.runner.ends().iter().map(vink_explore::End::name);
-        let ends: Vec<String> = ends.collect();
+        let ends = self.made.runner().ends().iter();
+        let ends: Vec<String> = ends.map(vink_explore::End::name).collect();
         if !ends.contains(&query.from) {
             return Err(CliError::Other(format!(
                 "there is no interface {} at a wire: there are {}",
@@ -216,19 +337,19 @@ impl Explorer {
                 packet: query.packet,
                 fate,
             });
-            let outcome = self.runner.run(&schedule, false)?;
+            let ran = self.made.run(schedule, false)?;
             choices.push(ExploredChoice {
                 fate: fate.word().to_owned(),
-                violation: outcome.violation.map(|one| self.violation(&one)),
+                violation: self.made.violation(&ran),
             });
         }
         Ok(choices)
     }
 
-    fn packet(&mut self, schedule: &str, number: u64) -> Result<ExploredCapture, CliError> {
-        self.ran(schedule)?;
-        let ends = self.runner.ends();
-        let (_, outcome) = self.last.as_ref().expect("just run");
+    fn packet(&mut self, query: &ExploredQuery, number: u64) -> Result<ExploredCapture, CliError> {
+        self.ran(query)?;
+        let ends = self.made.runner().ends();
+        let (_, outcome) = self.last(query.side);
         let recording = outcome.recording.as_ref();
         let found =
             recording.and_then(|all| all.packets.get(number as usize).map(|one| (all, one)));
@@ -250,26 +371,33 @@ impl Explorer {
         })
     }
 
-    fn lab(&mut self, schedule: &str) -> Result<ExploredLab, CliError> {
-        let schedule = self.runner.timed(&read(schedule)?)?;
-        let Surroundings { folder, env, .. } = self.runner.around();
-        let image = self.runner.image().display().to_string();
+    fn lab(&mut self, query: &ExploredQuery) -> Result<ExploredLab, CliError> {
+        self.ran(query)?;
+        let (ran, outcome) = self.last(query.side);
+        let schedule = outcome.timed(&ran.schedule);
+        let (lab, image, Surroundings { folder, env, .. }) = self.made.side(query.side)?;
+        let image = image.display().to_string();
         Ok(ExploredLab {
-            lab: with_breakpoints(&self.lab, &schedule, Some(&image), folder),
+            lab: with_breakpoints(lab, &schedule, Some(&image), folder),
             folder: folder.display().to_string(),
             env: env.clone(),
             begin: BEGIN,
         })
     }
+}
 
-    fn violation(&self, one: &Violation) -> ExploredViolation {
-        ExploredViolation {
-            property: one.property.clone(),
-            says: self.runner.says(&one.property),
-            nanoseconds: one.time,
-            machine: one.machine.clone(),
-            what: one.what.clone(),
+/// Why two runs are not told to differ.
+fn compared(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::Same => Some("Both come to the same.".to_owned()),
+        Verdict::Explained(rule) => Some(format!(
+            "They differ as the rule {} has it. {}",
+            rule.name, rule.why
+        )),
+        Verdict::OtherPackets => {
+            Some("Not compared: the schedule is of other packets on the other side.".to_owned())
         }
+        Verdict::Different(_) => None,
     }
 }
 

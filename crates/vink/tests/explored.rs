@@ -142,6 +142,69 @@ fn programs_of_the_host_are_run_again() {
     assert!(broken.contains(&&json!("stall")), "{choices}");
 }
 
+/// A lab, and one in which alice gives up what has no answer for half a second: on a slow wire before the answer to her
+/// second SYN. She begins when the clock of a lab is not at 0 any more, which Linux takes for no time at all.
+#[test]
+fn a_difference_has_the_runs_of_both_sides() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let linux = fs::read_to_string(root().join("labs/explore/linux.yaml")).expect("a lab");
+        let linux = linux
+            .replace("5ms", "50ms")
+            .replace("steps", "steps sleep 10ms,");
+        let connects = "open, set user-timeout 500, connect";
+        let impatient = linux.replace("connect", connects);
+        assert_ne!(impatient, linux);
+        let impatient = impatient.replace("name: linux", "name: impatient");
+        control.write("linux.yaml", &linux);
+        control.write("impatient.yaml", &impatient);
+        let searched = control.try_vink(&["explore", "linux.yaml", "--against", "impatient.yaml"]);
+        assert_eq!(searched.status.code(), Some(1), "{searched:?}");
+        let id = list(&control, "linux.explored");
+        assert_eq!(id, "linux-difference");
+        let of = format!("/v1/explored/{id}");
+        let about = get(&control, &of);
+        let sides = about["sides"].as_array().expect("a list").iter();
+        let sides: Vec<_> = sides.map(|side| (&side["name"], &side["lab"])).collect();
+        let names = ["linux", "impatient"].map(Value::from);
+        assert_eq!(sides, names.each_ref().map(|name| (name, name)));
+
+        // The same difference from both sides, and a run of each.
+        let lost = "schedule=alice:eth0+1+drop";
+        let [one, other] =
+            ["", "&side=1"].map(|side| get(&control, &format!("{of}/run?{lost}{side}")));
+        assert_eq!(one["violation"]["property"], "difference");
+        assert_eq!(one["violation"], other["violation"]);
+        let says = one["violation"]["what"].as_str().expect("what differs");
+        assert!(says.contains("impatient  ended with status 1"), "{says}");
+        let status = |run: &Value| {
+            let mut programs = run["programs"].as_array().expect("a list").iter();
+            let sender = programs.find(|program| program["name"] == "sender");
+            sender.expect("it is there")["ended"]["status"].clone()
+        };
+        assert_eq!((status(&one), status(&other)), (json!(0), json!(1)));
+        assert_ne!(one["events"], other["events"]);
+        let plain = get(&control, &format!("{of}/run?side=1"));
+        assert_eq!(plain["compared"], "Both come to the same.");
+        let choices = get(&control, &format!("{of}/choices?from=alice:eth0&packet=1"));
+        let choices = choices.as_array().expect("a list").iter();
+        let differing = choices.filter(|one| one["violation"]["property"] == "difference");
+        let differing: Vec<_> = differing.map(|one| &one["fate"]).collect();
+        assert_eq!(differing, ["drop", "late", "behind"]);
+        let (status, refused) = control.ask("GET", &format!("{of}/run?side=2"), "");
+        assert_eq!(status, 422, "{refused}");
+
+        // The other side as a lab: there alice has given up.
+        let open = json!({ "schedule": "alice:eth0 1 drop", "side": 1, "at": 3_000_000_000_u64 });
+        let (status, opened) = control.ask("POST", &format!("{of}/open"), &open.to_string());
+        assert_eq!((status, &opened["lab"]), (201, &json!("impatient-at-3s")));
+        let programs = control.vink(&["lab", "ps", "--lab", "impatient-at-3s"]);
+        assert!(programs.contains("alice.sender  ended (1)"), "{programs}");
+        control.vink(&["lab", "down", "impatient-at-3s"]);
+        control.nothing_is_left();
+    }
+}
+
 #[test]
 fn a_process_that_is_gone_is_started_again() {
     let place = &Place::all()[0];

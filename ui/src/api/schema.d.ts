@@ -4073,6 +4073,17 @@ export interface components {
             machines: string[];
             /** @description The fates that are tried, the gravest first. */
             fates: string[];
+            /** @description What was explored; of a difference (`vink explore --against`) also what it was compared with, as the second one. */
+            sides: components["schemas"]["ExploredSide"][];
+        };
+        /** @description A lab on an image that was explored. */
+        ExploredSide: {
+            /** @description What it is called where two are told apart: the image's name or the lab's. */
+            name: string;
+            /** @description The lab. */
+            lab: string;
+            /** @description The image. */
+            image: string;
         };
         /** @description A run of an explored lab, from its beginning to its end. It is run when it is asked for. */
         ExploredRun: {
@@ -4083,8 +4094,10 @@ export interface components {
              * @description When it ended, ns on its clock.
              */
             nanoseconds: number;
-            /** @description What it breaks; none: all properties hold. */
+            /** @description What it breaks; none: all properties hold. Of a difference: how the two runs with this schedule differ. */
             violation?: components["schemas"]["ExploredViolation"] | null;
+            /** @description Of a difference, if the two runs are not told to differ: why. */
+            compared?: string | null;
             /** @description What happened, in its order. */
             events: components["schemas"]["ExploredEvent"][];
             /**
@@ -4160,7 +4173,7 @@ export interface components {
         ExploredChoice: {
             /** @description The fate. */
             fate: string;
-            /** @description What the run breaks; none: all properties hold. */
+            /** @description What the run breaks; none: all properties hold. Of a difference: how the two runs differ. */
             violation?: components["schemas"]["ExploredViolation"] | null;
         };
         /** @description A lab that was opened. */
@@ -4182,6 +4195,11 @@ export interface components {
         OpenExplored: {
             /** @description The schedule; the run without faults if left away. */
             schedule?: string | null;
+            /**
+             * Format: uint
+             * @description On which of `sides`, from 0 on; the first one if left away.
+             */
+            side?: number;
             /**
              * Format: uint64
              * @description When, ns on the run's clock.
@@ -6735,6 +6753,7 @@ export interface operations {
         parameters: {
             query?: {
                 schedule?: string | null;
+                side?: number;
             };
             header?: never;
             path: {
@@ -6787,6 +6806,7 @@ export interface operations {
         parameters: {
             query?: {
                 schedule?: string | null;
+                side?: number;
             };
             header?: never;
             path: {

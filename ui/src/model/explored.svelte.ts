@@ -12,6 +12,8 @@ export class ExploredModel {
   run = $state.raw<ExploredRun>();
   /** The schedule of the run that is shown. */
   schedule = $state('');
+  /** Of a difference, the side that is shown. */
+  side = $state(0);
   failed = $state('');
   /** What comes of the run with each fate of a packet, by the packet. */
   readonly choices = new SvelteMap<string, ExploredChoice[]>();
@@ -20,7 +22,7 @@ export class ExploredModel {
   readonly rows = $derived(this.run ? rows(this.run) : []);
   readonly arrows = $derived(this.run ? arrows(this.run, this.rows) : []);
 
-  #runs = new Latest<string>((schedule, signal) => this.#load(schedule, signal));
+  #runs = new Latest<{ schedule: string; side: number }>((wanted, signal) => this.#load(wanted, signal));
   #packets = new Latest<number>((packet, signal) => this.#look(packet, signal));
   #choosing: AbortController | undefined;
 
@@ -48,17 +50,22 @@ export class ExploredModel {
     return (this.about?.summary.schedule ?? []).map(({ words }) => words).join(',');
   }
 
-  show(schedule: string): void {
-    this.#choosing?.abort();
-    this.#runs.ask(schedule);
+  /** The name of the other side of a difference. */
+  get other(): string | undefined {
+    return this.about?.sides[1 - this.side]?.name;
   }
 
-  async #load(schedule: string, signal: AbortSignal): Promise<void> {
-    const params = { path: { explored: this.id }, query: { schedule } };
+  show(schedule: string, side: number): void {
+    this.#choosing?.abort();
+    this.#runs.ask({ schedule, side });
+  }
+
+  async #load({ schedule, side }: { schedule: string; side: number }, signal: AbortSignal): Promise<void> {
+    const params = { path: { explored: this.id }, query: { schedule, side } };
     try {
       const run = await body(api.GET('/v1/explored/{explored}/run', { params, signal }));
       this.choices.clear();
-      [this.schedule, this.run, this.detail, this.failed] = [schedule, run, undefined, ''];
+      [this.schedule, this.side, this.run, this.detail, this.failed] = [schedule, side, run, undefined, ''];
     } catch (error) {
       if (!signal.aborted) this.failed = (error as Error).message;
     }
@@ -92,10 +99,10 @@ export class ExploredModel {
   }
 
   async #look(packet: number, signal: AbortSignal): Promise<void> {
-    const { schedule } = this;
+    const { schedule, side } = this;
     const path = { explored: this.id, packet: String(packet) };
-    const params = { path, query: { schedule } };
+    const params = { path, query: { schedule, side } };
     const found = await body(api.GET('/v1/explored/{explored}/packets/{packet}', { params, signal }));
-    if (schedule === this.schedule) this.detail = found;
+    if (schedule === this.schedule && side === this.side) this.detail = found;
   }
 }

@@ -1,5 +1,5 @@
 // Each view has an address: #/lab/NAME?sel=r1&panel=events, #/run/ID?t=12.5, #/compare/ID/ID,
-// #/explored/ID?schedule=alice:eth0+1+drop, #/class. The browser's Back leads to the view before.
+// #/explored/ID?schedule=alice:eth0+1+drop&side=1, #/class. The browser's Back leads to the view before.
 
 export interface Route {
   lab: string | null;
@@ -17,6 +17,8 @@ export interface Route {
   explored: string | null;
   /** The schedule of the run that is shown of it; null: the one that was found. */
   schedule: string | null;
+  /** Of a difference, on which side; 0: the one that was explored. */
+  side: number;
   /** All labs at once. */
   isClass: boolean;
 }
@@ -45,6 +47,7 @@ function parse(hash: string): Route {
     at: nanoseconds(words.get('t')),
     explored: explored ? decodeURIComponent(explored[1]!) : null,
     schedule: words.get('schedule'),
+    side: words.get('side') === '1' ? 1 : 0,
     isClass: path === '/class',
     selected: words.get('sel') ?? '',
     panel: words.get('panel') ?? 'events',
@@ -65,7 +68,7 @@ class Router {
 
   address(to: Partial<Route>): string {
     // A view of one thing is none of another.
-    const none = { lab: null, run: null, other: null, explored: null, schedule: null };
+    const none = { lab: null, run: null, other: null, explored: null, schedule: null, side: 0 };
     const isOther = to.lab != null || to.run != null || to.explored != null;
     const {
       lab,
@@ -76,6 +79,7 @@ class Router {
       at,
       explored,
       schedule,
+      side,
     } = {
       ...this.now,
       ...(isOther ? none : {}),
@@ -86,6 +90,7 @@ class Router {
     const words = new URLSearchParams();
     if (explored !== null) {
       if (schedule !== null) words.set('schedule', schedule);
+      if (side) words.set('side', String(side));
       return `#/explored/${encodeURIComponent(explored)}${words.size ? '?' + words.toString() : ''}`;
     }
     if (run !== null) {

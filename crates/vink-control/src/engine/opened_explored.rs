@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use vink_api::{
-    Client, ExploredLab as Wanted, ExploredQuestion, LabApi, OpenExplored, OpenedExplored, PutLab,
-    RunClock, RuntimeDir,
+    Client, ExploredLab as Wanted, ExploredQuery, ExploredQuestion, LabApi, OpenExplored,
+    OpenedExplored, PutLab, RunClock, RuntimeDir,
 };
 use vink_spec::Span;
 
@@ -23,8 +23,11 @@ impl Labs {
         explored: Arc<ExploredLab>,
         asked: OpenExplored,
     ) -> Result<OpenedExplored, HttpError> {
-        let schedule = asked.schedule.unwrap_or_default();
-        let wanted: Wanted = explored.ask(&ExploredQuestion::Lab(schedule)).await?;
+        let query = ExploredQuery {
+            schedule: asked.schedule,
+            side: asked.side,
+        };
+        let wanted: Wanted = explored.ask(&ExploredQuestion::Lab(query)).await?;
         let Wanted {
             lab,
             folder,

@@ -32,7 +32,7 @@ pub use normal::{Flow, FlowName, Item, Normal, Number, ProgramEnd, SegmentItem, 
 pub use outline::{Counterparts, Step};
 pub use peer::Peer;
 pub use rules::{between, Rule, OUTLINE_RULES, RULES};
-pub use story::DifferenceStory;
+pub use story::{names, DifferenceStory};
 
 use crate::properties::panic;
 use crate::search::{search_and, Ran, Tried};

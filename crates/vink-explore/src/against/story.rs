@@ -57,7 +57,7 @@ impl DifferenceStory<'_> {
 }
 
 /// Names for two images that tell them apart: those that `vink image list` has, if they do.
-pub(super) fn names(images: [&str; 2]) -> [String; 2] {
+pub fn names(images: [&str; 2]) -> [String; 2] {
     let short = images.map(|image| {
         let name = vink_kernel::name_of_image(image.as_ref());
         name.map_or(image, |(_, name)| name)
