@@ -442,9 +442,18 @@ fn summary(searched: &Searched) -> String {
     };
     let runs = searched.runs - searched.resumed;
     format!(
-        "{runs} runs{before} in {seconds:.1} s ({:.0} a second), among them {complete}; {found}",
+        "{}{before} in {seconds:.1} s ({:.0} a second), among them {complete}; {found}",
+        counted(runs),
         runs as f64 / seconds.max(1e-9)
     )
+}
+
+/// So many runs, in words.
+pub(crate) fn counted(runs: u64) -> String {
+    match runs {
+        1 => "1 run".to_owned(),
+        many => format!("{many} runs"),
+    }
 }
 
 /// The same for programs.

@@ -16,7 +16,9 @@ use vink_explore::{
 use vink_spec::Lab;
 
 use crate::cli_error::CliError;
-use crate::explore::{lab_of, print_story, write_files, Arguments, Interrupt, ProgressLine};
+use crate::explore::{
+    counted, lab_of, print_story, write_files, Arguments, Interrupt, ProgressLine,
+};
 use crate::print;
 
 /// What a lab is explored against.
@@ -254,8 +256,8 @@ fn summary(compared: &Compared, [one, both]: [&str; 2]) -> String {
         Some(many) => format!("all schedules of up to {many} deviations"),
     };
     let mut text = format!(
-        "{} runs {both} in {seconds:.1} s, among them {complete}",
-        compared.schedules
+        "{} {both} in {seconds:.1} s, among them {complete}",
+        counted(compared.schedules)
     );
     let different: u64 = compared.differences.values().map(|its| its.runs).sum();
     match (different, compared.unseen) {
