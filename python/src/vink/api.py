@@ -1286,6 +1286,9 @@ class Explored:
     """The lab's machines."""
     fates: list[str]
     """The fates that are tried, the gravest first."""
+    sides: list[ExploredSide]
+    """What was explored; of a difference (`vink explore --against`) also what it was compared with, as
+    the second one."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -1294,6 +1297,7 @@ class Explored:
             summary=ExploredSummary.from_json(value["summary"]),
             machines=value["machines"],
             fates=value["fates"],
+            sides=[ExploredSide.from_json(each) for each in value["sides"]],
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -1302,6 +1306,7 @@ class Explored:
             ("summary", self.summary.to_json()),
             ("machines", self.machines),
             ("fates", self.fates),
+            ("sides", [each.to_json() for each in self.sides]),
         )
 
 
@@ -1312,7 +1317,7 @@ class ExploredChoice:
     fate: str
     """The fate."""
     violation: ExploredViolation | None = None
-    """What the run breaks; none: all properties hold."""
+    """What the run breaks; none: all properties hold. Of a difference: how the two runs differ."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -1483,7 +1488,10 @@ class ExploredRun:
     nanoseconds: int
     """When it ended, ns on its clock."""
     violation: ExploredViolation | None = None
-    """What it breaks; none: all properties hold."""
+    """What it breaks; none: all properties hold. Of a difference: how the two runs with this schedule
+    differ."""
+    compared: str | None = None
+    """Of a difference, if the two runs are not told to differ: why."""
     events: list[ExploredEvent]
     """What happened, in its order."""
     more: int
@@ -1498,6 +1506,7 @@ class ExploredRun:
             schedule=[ExploredDeviation.from_json(each) for each in value["schedule"]],
             nanoseconds=value["nanoseconds"],
             violation=value.get("violation", None),
+            compared=value.get("compared", None),
             events=[ExploredEvent.from_json(each) for each in value["events"]],
             more=value["more"],
             programs=[ExploredProgram.from_json(each) for each in value["programs"]],
@@ -1509,9 +1518,39 @@ class ExploredRun:
             ("schedule", [each.to_json() for each in self.schedule]),
             ("nanoseconds", self.nanoseconds),
             ("violation", self.violation and self.violation.to_json()),
+            ("compared", self.compared),
             ("events", [each.to_json() for each in self.events]),
             ("more", self.more),
             ("programs", [each.to_json() for each in self.programs]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredSide:
+    """A lab on an image that was explored."""
+
+    name: str
+    """What it is called where two are told apart: the image's name or the lab's."""
+    lab: str
+    """The lab."""
+    image: str
+    """The image."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            lab=value["lab"],
+            image=value["image"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("lab", self.lab),
+            ("image", self.image),
         )
 
 
@@ -2667,6 +2706,8 @@ class OpenExplored:
 
     schedule: str | None = None
     """The schedule; the run without faults if left away."""
+    side: int | None = None
+    """On which of `sides`, from 0 on; the first one if left away."""
     at: int
     """When, ns on the run's clock."""
     name: str | None = None
@@ -2677,6 +2718,7 @@ class OpenExplored:
         """Of what the API answers."""
         return cls(
             schedule=value.get("schedule", None),
+            side=value.get("side", None),
             at=value["at"],
             name=value.get("name", None),
         )
@@ -2685,6 +2727,7 @@ class OpenExplored:
         """As the API takes it."""
         return given(
             ("schedule", self.schedule),
+            ("side", self.side),
             ("at", self.at),
             ("name", self.name),
         )
@@ -5145,10 +5188,14 @@ class Client(Transport):
         answer: Any = self._ask("GET", path_of("/v1/explored/{}", explored))
         return Explored.from_json(answer)
 
-    def get_explored_explored_run(self, explored: str, *, schedule: str | None = None) -> ExploredRun:
+    def get_explored_explored_run(
+        self, explored: str, *, schedule: str | None = None, side: int | None = None
+    ) -> ExploredRun:
         """The run with a schedule, which is made for this request: what happens in it, and what it
         breaks."""
-        answer: Any = self._ask("GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule))
+        answer: Any = self._ask(
+            "GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule, side=side)
+        )
         return ExploredRun.from_json(answer)
 
     def get_explored_explored_choices(
@@ -5164,12 +5211,12 @@ class Client(Transport):
         return [ExploredChoice.from_json(each) for each in answer]
 
     def get_explored_explored_packets_packet(
-        self, explored: str, packet: str, *, schedule: str | None = None
+        self, explored: str, packet: str, *, schedule: str | None = None, side: int | None = None
     ) -> PacketDetail:
         """A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are
         installed."""
         answer: Any = self._ask(
-            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule)
+            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule, side=side)
         )
         return PacketDetail.from_json(answer)
 
@@ -5766,10 +5813,14 @@ class AsyncClient(AsyncTransport):
         answer: Any = await self._ask("GET", path_of("/v1/explored/{}", explored))
         return Explored.from_json(answer)
 
-    async def get_explored_explored_run(self, explored: str, *, schedule: str | None = None) -> ExploredRun:
+    async def get_explored_explored_run(
+        self, explored: str, *, schedule: str | None = None, side: int | None = None
+    ) -> ExploredRun:
         """The run with a schedule, which is made for this request: what happens in it, and what it
         breaks."""
-        answer: Any = await self._ask("GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule))
+        answer: Any = await self._ask(
+            "GET", path_of("/v1/explored/{}/run", explored) + query_of(schedule=schedule, side=side)
+        )
         return ExploredRun.from_json(answer)
 
     async def get_explored_explored_choices(
@@ -5785,12 +5836,12 @@ class AsyncClient(AsyncTransport):
         return [ExploredChoice.from_json(each) for each in answer]
 
     async def get_explored_explored_packets_packet(
-        self, explored: str, packet: str, *, schedule: str | None = None
+        self, explored: str, packet: str, *, schedule: str | None = None, side: int | None = None
     ) -> PacketDetail:
         """A packet of a run: its bytes, and what Wireshark's dissectors find in it, where these are
         installed."""
         answer: Any = await self._ask(
-            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule)
+            "GET", path_of("/v1/explored/{}/packets/{}", explored, packet) + query_of(schedule=schedule, side=side)
         )
         return PacketDetail.from_json(answer)
 
