@@ -27,8 +27,6 @@ struct Share {
     /// Until the image has said which.
     end: Option<EndId>,
     line: Line,
-    /// See [`Kernel::spin_for`].
-    is_spun_for: bool,
 }
 
 impl Shares {
@@ -116,7 +114,6 @@ impl Kernel {
             wire,
             end: None,
             line,
-            is_spun_for: false,
         };
         let bell = half.into_bell();
         let cookie = {
@@ -184,22 +181,10 @@ impl Kernel {
         Ok((now, rang))
     }
 
-    /// Frames of the process that is at this end now are worth spinning for ([`Kernel::spins`]).
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEnd`].
-    pub fn spin_for(&mut self, end: EndId) -> Result<(), Error> {
-        let shares = &mut *self.host.shares.borrow_mut();
-        let share = shares.of_end(end).ok_or(Error::NoSuchEnd)?;
-        share.is_spun_for = true;
-        Ok(())
-    }
-
-    /// Whether a thread that runs this kernel is to spin before it sleeps, for an end's frames.
+    /// Whether wires of it are shared with other processes.
     #[inline]
-    pub fn spins(&self) -> bool {
-        let shares = self.host.shares.borrow();
-        shares.all.values().any(|share| share.is_spun_for)
+    pub fn is_shared(&self) -> bool {
+        !self.host.shares.borrow().all.is_empty()
     }
 
     /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a

@@ -110,8 +110,8 @@ impl Supervisor {
             }
         };
         let has_programs = !self.calls.tasks.table.is_empty();
-        let only_forwards = !has_programs && self.calls.tasks.kernel.spins();
-        if only_forwards && timeout != Some(Duration::ZERO) {
+        let spins = !has_programs && self.calls.tasks.kernel.is_shared();
+        if spins && timeout != Some(Duration::ZERO) {
             let (kernel, reactor) = (&self.calls.tasks.kernel, &self.calls.reactor);
             let due = kernel.deadline.map_or(u64::MAX, Kernel::host_time);
             let is_ready = || events_of(reactor.as_raw_fd(), libc::POLLIN, 0) != 0;
@@ -125,7 +125,7 @@ impl Supervisor {
         // One with programs sleeps at each of their calls.
         let goes_on = !has_programs && (!may_sleep || self.calls.tasks.kernel.is_due());
         let ready = self.wait_for_events(timeout)?;
-        if only_forwards {
+        if spins {
             self.wire_spin.woken();
         }
         if goes_on {

@@ -1,8 +1,9 @@
-//! A worker that only forwards, such as a switch, spins for frames of processes outside its lab
-//! before it sleeps: being woken costs it, and the process that wakes it, more than a frame does.
+//! A worker without programs, such as a switch, spins for other processes' frames before it sleeps: being
+//! woken costs it, and the process that wakes it, more than a frame does.
 //!
-//! It spins only while frames come often, and lets other threads run on its processor meanwhile. Once
-//! one has run it spins no more, and beside one that computes it does not begin to.
+//! It spins only while frames come often, and lets other threads run on its processor meanwhile. Once one
+//! has run in vain, that processor is wanted: it backs off, and sleeps at once for some times. Beside a
+//! thread that computes it does not begin to spin.
 
 use vink_kernel::monotonic;
 use vink_sys::give_way::GiveWay;
@@ -14,6 +15,8 @@ const SELDOM: u64 = 200_000;
 /// Looks at memory before others may run on the processor, and before descriptors are looked at.
 const LOOKS_PER_YIELD: u32 = 8;
 const LOOKS_PER_POLL: u32 = 64;
+/// So many times it sleeps at once when it has given its processor away in vain.
+const BACKOFF: u32 = 16;
 
 /// What a worker knows of the frames that it waits for.
 #[derive(Default)]
@@ -22,6 +25,8 @@ pub(crate) struct WireSpin {
     slept: u64,
     /// It has not slept for long.
     is_busy: bool,
+    /// How many times it is to sleep at once yet.
+    backoff: u32,
     others: GiveWay,
 }
 
@@ -34,9 +39,25 @@ impl WireSpin {
         has_frames: impl Fn() -> bool,
         is_ready: impl Fn() -> bool,
     ) {
+        let gives_way = |others: &GiveWay| others.give_way(monotonic);
+        self.spin_and(due, has_frames, is_ready, gives_way);
+    }
+
+    /// The same; whether another thread has run when this one gives way.
+    fn spin_and(
+        &mut self,
+        due: u64,
+        has_frames: impl Fn() -> bool,
+        is_ready: impl Fn() -> bool,
+        gives_way: impl Fn(&GiveWay) -> bool,
+    ) {
         let begun = monotonic();
         self.slept = begun;
         if !self.is_busy || !self.others.may(begun) {
+            return;
+        }
+        if self.backoff > 0 {
+            self.backoff -= 1;
             return;
         }
         let until = due.min(begun + MOST);
@@ -47,10 +68,13 @@ impl WireSpin {
             if look % LOOKS_PER_POLL == 0 && is_ready() {
                 break;
             }
-            let others_ran = look % LOOKS_PER_YIELD == 0 && self.others.give_way(monotonic);
+            let others_ran = look % LOOKS_PER_YIELD == 0 && gives_way(&self.others);
             std::hint::spin_loop();
             self.slept = monotonic();
             if others_ran {
+                if !has_frames() {
+                    self.backoff = BACKOFF;
+                }
                 break;
             }
         }
@@ -87,7 +111,7 @@ mod tests {
         WireSpin {
             slept: u64::MAX - SELDOM,
             is_busy: true,
-            others: GiveWay::new(),
+            ..WireSpin::default()
         }
     }
 
@@ -105,5 +129,26 @@ mod tests {
         spin.slept = monotonic() - SELDOM;
         spin.woken();
         assert!(!spin.is_busy);
+    }
+
+    #[test]
+    fn it_sleeps_at_once_while_it_backs_off() {
+        let (never, none) = (u32::MAX, u64::MAX);
+        let mut spin = WireSpin {
+            backoff: 2,
+            ..busy()
+        };
+        assert_eq!(looks(&mut spin, none, never, never), (0, 0));
+        assert_eq!(looks(&mut spin, none, never, never), (0, 0));
+        assert_eq!(looks(&mut spin, none, 1, never), (1, 0));
+        // Another thread runs at the first yield, and no frame comes.
+        let mut spin = busy();
+        spin.spin_and(none, || false, || false, |_| true);
+        assert_eq!(spin.backoff, BACKOFF);
+        let frames = Cell::new(0);
+        let mut spin = busy();
+        let comes = || frames.replace(frames.get() + 1) == LOOKS_PER_YIELD;
+        spin.spin_and(none, comes, || false, |_| true);
+        assert_eq!(spin.backoff, 0, "a frame has come meanwhile");
     }
 }

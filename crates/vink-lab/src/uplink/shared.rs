@@ -199,12 +199,7 @@ impl SharedWireDevice {
             Err(error) => return Err(error),
         };
         match shared {
-            Some(doorbell) => {
-                (self.doorbell, self.alone) = (doorbell, false);
-                // Not for a lab's own workers: they poll what their programs post, on processors of
-                // their own, which a spin would take from them.
-                kernel.spin_for(self.end)?;
-            }
+            Some(doorbell) => (self.doorbell, self.alone) = (doorbell, false),
             // Out of descriptors or memory: the peer finds its own end closed.
             None => rendezvous.again(),
         }
