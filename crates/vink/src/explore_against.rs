@@ -45,6 +45,17 @@ impl Other {
     fn is_of(&self, lab: &Lab) -> bool {
         self.lab == *lab
     }
+
+    /// Names that tell the lab from this one: of their images, or of the labs.
+    fn names(&self, lab: &Lab, images: [&Path; 2]) -> [String; 2] {
+        match self.is_of(lab) {
+            true => {
+                let images = images.map(|image| image.display().to_string());
+                names(images.each_ref().map(String::as_str))
+            }
+            false => names([&lab.name, &self.lab.name]),
+        }
+    }
 }
 
 /// Searches on both, and writes what is different.
@@ -101,12 +112,14 @@ fn write(
         )));
     };
     let images = [against.runner.image(), against.peer.image()];
+    let names = other.names(lab, images);
     let [image, other_image] = images.map(|image| image.display().to_string());
     let ends = against.runner.ends();
     let story = DifferenceStory {
         lab: &lab.name,
         other_lab: (!other.is_of(lab)).then_some(other.lab.name.as_str()),
         images: [&image, &other_image],
+        names: &names,
         difference: &difference,
         outcomes: &outcomes,
         ends,
@@ -205,16 +218,10 @@ impl Sides {
         Ok(Against::new(&mut self.runner, &mut self.peer)?)
     }
 
-    /// Names that tell them apart: of their images, or of their labs.
+    /// Names that tell them apart.
     pub(crate) fn names(&self) -> [String; 2] {
-        match self.other.is_of(&self.lab) {
-            true => {
-                let images = [self.runner.image(), self.peer.image()];
-                let images = images.map(|image| image.display().to_string());
-                names(images.each_ref().map(String::as_str))
-            }
-            false => names([&self.lab.name, &self.other.lab.name]),
-        }
+        let images = [self.runner.image(), self.peer.image()];
+        self.other.names(&self.lab, images)
     }
 }
 

@@ -12,6 +12,8 @@ pub struct DifferenceStory<'a> {
     pub other_lab: Option<&'a str>,
     /// The images' files.
     pub images: [&'a str; 2],
+    /// What the two sides are called ([`names`]).
+    pub names: &'a [String; 2],
     /// What differs.
     pub difference: &'a Difference,
     /// The runs, with their recordings.
@@ -24,20 +26,13 @@ impl DifferenceStory<'_> {
     /// A page for users.
     pub fn text(&self) -> String {
         let [one, other] = self.images;
-        let lab = self.lab;
-        let (names, mut text) = match self.other_lab {
-            None => {
-                let names = names(self.images);
-                let text = format!(
-                    "Lab {lab} does not come to the same on two images:\n  {}: {one}\n  {}: {other}\n\n",
-                    names[0], names[1]
-                );
-                (names, text)
-            }
-            Some(other_lab) => (
-                names([lab, other_lab]),
-                format!("Labs {lab} and {other_lab} do not come to the same.\n\n"),
+        let (lab, names) = (self.lab, self.names);
+        let mut text = match self.other_lab {
+            None => format!(
+                "Lab {lab} does not come to the same on two images:\n  {}: {one}\n  {}: {other}\n\n",
+                names[0], names[1]
             ),
+            Some(other) => format!("Labs {lab} and {other} do not come to the same.\n\n"),
         };
         let told = self.outcomes.each_ref().map(|outcome| Told {
             outcome,
@@ -46,10 +41,10 @@ impl DifferenceStory<'_> {
         text += &told[0].deviations();
         text += "\nThe first difference:\n";
         text += &self.difference.says(names.each_ref().map(String::as_str));
-        for (told, name) in told.iter().zip(&names) {
+        for (told, name) in told.iter().zip(names) {
             text += &format!("\nPrograms on {name}:\n{}", told.programs());
         }
-        for (told, name) in told.iter().zip(&names) {
+        for (told, name) in told.iter().zip(names) {
             text += &format!("\nWhat happened on {name}:\n{}", told.events());
         }
         text
