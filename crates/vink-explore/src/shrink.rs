@@ -49,16 +49,15 @@ impl Outcome {
         /// A packet that is let go behind a timer is a moment later than the timer.
         const MOMENT: u64 = 1_000;
         let mut timed = schedule.clone();
-        for deviation in &mut timed {
+        let late = timed
+            .iter_mut()
+            .filter(|deviation| deviation.fate == Fate::Late);
+        for deviation in late {
             let fault = self
                 .faults
                 .iter()
                 .find(|fault| fault.deviation == *deviation);
-            let Some((time, until)) = fault.and_then(|fault| Some((fault.time, fault.until?)))
-            else {
-                continue;
-            };
-            if deviation.fate == Fate::Late {
+            if let Some((time, until)) = fault.and_then(|fault| Some((fault.time, fault.until?))) {
                 deviation.fate = Fate::Delay(until - time + MOMENT);
             }
         }

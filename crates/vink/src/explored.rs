@@ -152,13 +152,12 @@ impl Made {
     fn violation(&self, ran: &Ran) -> Option<ExploredViolation> {
         if let (Made::Two(sides), Some(Verdict::Different(difference))) = (self, &ran.verdict) {
             let names = sides.names();
-            return Some(ExploredViolation {
+            return Some(self.broken(&Violation {
                 property: DIFFERENCE.to_owned(),
-                says: SAME.to_owned(),
-                nanoseconds: difference.time,
+                time: difference.time,
                 machine: difference.machine().to_owned(),
                 what: difference.says(names.each_ref().map(String::as_str)),
-            });
+            }));
         }
         let mut all = ran.outcomes.iter();
         let broken = all.find_map(|outcome| outcome.violation.as_ref());

@@ -140,7 +140,7 @@ fn explore(
     let text = String::from_utf8_lossy(&output.stderr);
     let summary = text
         .lines()
-        .find(|line| line.contains(" runs in "))
+        .find(|line| line.contains(", among them "))
         .unwrap_or_default();
     writeln!(
         std::io::stderr(),
