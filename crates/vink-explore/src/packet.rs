@@ -160,6 +160,19 @@ pub(crate) fn overlap(one: (u32, u32), other: (u32, u32)) -> bool {
     behind(one.1, other.0) > 0 && behind(other.1, one.0) > 0
 }
 
+/// The first sequence number from one on that is in none of such parts.
+pub(crate) fn first_outside(parts: &[(u32, u32)], mut from: u32) -> u32 {
+    let has = |at: u32, part: &&(u32, u32)| behind(at, part.0) >= 0 && behind(part.1, at) > 0;
+    // Each part once: those of a broken peer may go around all sequence numbers.
+    for _ in parts {
+        match parts.iter().find(|part| has(from, part)) {
+            Some((_, end)) => from = *end,
+            None => break,
+        }
+    }
+    from
+}
+
 /// An IP packet's protocol, its ends, and what it carries; `None`: it is none, or a fragment.
 pub fn internet(frame: &[u8]) -> Option<(u8, IpAddr, IpAddr, &[u8])> {
     let packet = frame.get(ETHERNET..)?;
@@ -254,5 +267,17 @@ mod tests {
         assert!(segment.has(Segment::FIN) && is_searched(&frame));
         assert!(!is_searched(&frame[..20]));
         assert_eq!(behind(3, u32::MAX), 4);
+    }
+
+    #[test]
+    fn parts_are_gone_through_in_any_order() {
+        let parts = [(20, 30), (u32::MAX, 10), (5, 20), (40, 50)];
+        assert_eq!(first_outside(&parts, u32::MAX), 30);
+        assert_eq!(first_outside(&parts, 30), 30);
+        assert_eq!(first_outside(&[], 7), 7);
+        // They go around all numbers.
+        let third = u32::MAX / 3;
+        let around = [(0, third), (third, 2 * third), (2 * third, 0)];
+        assert_eq!(first_outside(&around, 0), 0);
     }
 }

@@ -13,7 +13,7 @@
 
 use super::{Check, Property};
 use crate::ends::ByEnds;
-use crate::packet::overlap;
+use crate::packet::{first_outside, overlap};
 use crate::{behind, blocks, Packet, Point, Segment, World};
 
 /// The kernel's ticks, and what becomes of a packet between its timer and the wire.
@@ -75,28 +75,14 @@ impl Flow {
         let is_new = |(from, _): &(u32, u32)| behind(*from, ack) > 0;
         let mut is_news = false;
         for block in blocks(segment.options).filter(is_new) {
-            let first = self.first_unknown(block);
+            // What was not selectively acknowledged before.
+            let first = first_outside(&self.sacked, block.0);
             is_news |= behind(block.1, first) > 0 && behind(self.sent_before, first) > 0;
             if !self.sacked.contains(&block) {
                 self.sacked.push(block);
             }
         }
         is_news
-    }
-
-    /// The first sequence number from the beginning of a block on that was not selectively
-    /// acknowledged before.
-    fn first_unknown(&self, (mut from, _): (u32, u32)) -> u32 {
-        let has =
-            |at: u32, known: &&(u32, u32)| behind(at, known.0) >= 0 && behind(known.1, at) > 0;
-        // Each block once: those of a broken peer may go around all sequence numbers.
-        for _ in &self.sacked {
-            match self.sacked.iter().find(|known| has(from, known)) {
-                Some((_, to)) => from = *to,
-                None => break,
-            }
-        }
-        from
     }
 }
 
