@@ -3,7 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -52,10 +52,15 @@ pub(super) fn state_of(pid: i32, tid: i32) -> Option<u8> {
     stat_state(&text[..length])
 }
 
-/// Whether a thread that is stopped has no more to do for it, such as sending `SIGCHLD`.
+/// Whether a thread that sleeps or is stopped, by its state, is on no processor and waits for none. A
+/// thread sleeps by its state while wait4(2) still reaps a child, and is stopped before it has sent
+/// `SIGCHLD`. The host looks at the run queue, too, when it tells in which call a thread is
+/// (proc_pid_syscall(5)). True if we may not read that.
 fn is_off_processor(pid: i32, tid: i32) -> bool {
-    let call = fs::read(format!("/proc/{pid}/task/{tid}/syscall"));
-    call.is_ok_and(|call| !call.starts_with(b"running"))
+    match fs::read(format!("/proc/{pid}/task/{tid}/syscall")) {
+        Ok(call) => !call.starts_with(b"running"),
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
 }
 
 /// What a status file says of its thread: the state, the signals that are pending, and those of
@@ -95,8 +100,8 @@ impl VirtualWorker<'_> {
                         }
                     }
                 }
-                // Not before its parent or tracer knows of it.
-                Some(b'T' | b't') if !is_off_processor(pid, tid) => {}
+                // It may not have to wait, or its parent or tracer does not know of it yet.
+                Some(b'S' | b'T' | b't') if !is_off_processor(pid, tid) => {}
                 Some(state @ (b'S' | b'T' | b't')) => {
                     waiting.push((tid, pid));
                     if state == b'T' || state == b't' && sched.tsc.is_some() {
@@ -145,7 +150,10 @@ impl VirtualWorker<'_> {
     /// Whether only threads are running that sleep until something comes from outside.
     pub(crate) fn waits_for_input(&mut self) -> Result<bool, Error> {
         let sched = self.worker.calls.clock.sched();
-        let asleep = |running: &RunningThread| state_of(running.pid, running.tid) == Some(b'S');
+        let asleep = |running: &RunningThread| {
+            let (pid, tid) = (running.pid, running.tid);
+            state_of(pid, tid) == Some(b'S') && is_off_processor(pid, tid)
+        };
         if !sched.waits_for_input() || !sched.running.iter().all(asleep) {
             return Ok(false);
         }
@@ -178,7 +186,7 @@ impl VirtualWorker<'_> {
                 self.worker.calls.signals.hint();
                 true
             }
-            Some(b'S' | b'D' | b'T') => true,
+            Some(b'S' | b'D' | b'T') if is_off_processor(*pid, *tid) => true,
             Some(_) => {
                 sched.add_running(*tid, *pid, ThreadState::MayBlock);
                 false

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use vink_kernel::{Clock, MachineId};
 use vink_sys::process::{affinity, cpus, one_cpu, set_affinity};
@@ -33,6 +34,15 @@ fn calls_of(script: &str) -> Vec<Seen> {
 
 /// The same for a program on each of some machines.
 fn calls_of_programs(machines: u64, program: impl Fn(u64) -> Program) -> Vec<Seen> {
+    calls_of_begun(machines, program, || {})
+}
+
+/// The same, with something to do when all have begun, and before they run.
+fn calls_of_begun(
+    machines: u64,
+    program: impl Fn(u64) -> Program,
+    begun: impl FnOnce(),
+) -> Vec<Seen> {
     let mut lab = Lab::on(Clock::Virtual);
     let calls = Rc::new(RefCell::new(Vec::new()));
     let seen = calls.clone();
@@ -47,6 +57,7 @@ fn calls_of_programs(machines: u64, program: impl Fn(u64) -> Program) -> Vec<See
         let program = program(n).stdin(Stdio::Null).stdout(Stdio::Null);
         programs.push(lab.worker.spawn(machine, program).unwrap());
     }
+    begun();
     for program in programs {
         assert_eq!(lab.worker.wait(program).unwrap(), Status::Exited(0));
     }
@@ -187,6 +198,51 @@ for n in range(9):
             let again = on_one(|| shares(&mut told));
             assert_same(&once, &again);
             assert_eq!(told[0], told[1]);
+        },
+    );
+}
+
+/// Takes a processor away from all that runs there, for most of the time, if it may: what is in the middle
+/// of a call stays there for longer than the worker waits before it looks at threads.
+fn begin_hog(cpu: usize) -> Busy {
+    let over = Arc::new(AtomicBool::new(false));
+    let ends = over.clone();
+    std::thread::spawn(move || {
+        assert!(set_affinity(0, &one_cpu(cpu)));
+        let first = libc::sched_param { sched_priority: 1 };
+        // SAFETY: it reads a structure that lives here.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &first) };
+        while !ends.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(60) {}
+            std::thread::sleep(Duration::from_millis(15));
+        }
+    });
+    Busy(over)
+}
+
+#[test]
+fn a_thread_that_reaps_a_child_is_not_asleep() {
+    by_itself(
+        "virtual_batches::a_thread_that_reaps_a_child_is_not_asleep",
+        || {
+            let all = affinity(0).unwrap();
+            let (first, last) = (cpus(&all).next().unwrap(), cpus(&all).last().unwrap());
+            let calls = || {
+                assert!(set_affinity(0, &one_cpu(last)));
+                let program =
+                    |_| Program::new("bash").args(["-c", "for n in {1..100}; do (:); done"]);
+                let begin = || assert!(set_affinity(0, &one_cpu(first)));
+                let calls = calls_of_begun(3, program, begin);
+                assert!(set_affinity(0, &all));
+                calls
+            };
+            let once = calls();
+            let hog = begin_hog(last);
+            for _ in 0..5 {
+                assert_same(&once, &calls());
+            }
+            drop(hog);
         },
     );
 }
