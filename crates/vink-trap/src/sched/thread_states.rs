@@ -52,14 +52,19 @@ pub(super) fn state_of(pid: i32, tid: i32) -> Option<u8> {
     stat_state(&text[..length])
 }
 
-/// Whether a thread that sleeps or is stopped, by its state, is on no processor and waits for none. A
-/// thread sleeps by its state while wait4(2) still reaps a child, and is stopped before it has sent
+/// As [`state_of`], but `R` for a thread that is still on a processor or waits for one. A thread
+/// sleeps by its state while wait4(2) still reaps a child, and is stopped before it has sent
 /// `SIGCHLD`. The host looks at the run queue, too, when it tells in which call a thread is
-/// (proc_pid_syscall(5)). True if we may not read that.
-fn is_off_processor(pid: i32, tid: i32) -> bool {
+/// (proc_pid_syscall(5)). The state alone counts if we may not read that.
+fn settled_state(pid: i32, tid: i32) -> Option<u8> {
+    let state = state_of(pid, tid)?;
+    if !matches!(state, b'S' | b'D' | b'T' | b't') {
+        return Some(state);
+    }
     match fs::read(format!("/proc/{pid}/task/{tid}/syscall")) {
-        Ok(call) => !call.starts_with(b"running"),
-        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+        Ok(call) if !call.starts_with(b"running") => Some(state),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(state),
+        _ => Some(b'R'),
     }
 }
 
@@ -87,7 +92,7 @@ impl VirtualWorker<'_> {
         let (mut gone, mut stopped) = (Vec::new(), Vec::new());
         for running in &sched.running {
             let (tid, pid, thread_state) = (running.tid, running.pid, running.state);
-            match state_of(pid, tid) {
+            match settled_state(pid, tid) {
                 _ if thread_state == ThreadState::WaitsOutside => {}
                 // What traces it lets it go on at once.
                 Some(b't') if sched.tsc.as_ref().is_some_and(|c| !c.holds(tid)) => {}
@@ -100,8 +105,6 @@ impl VirtualWorker<'_> {
                         }
                     }
                 }
-                // It may not have to wait, or its parent or tracer does not know of it yet.
-                Some(b'S' | b'T' | b't') if !is_off_processor(pid, tid) => {}
                 Some(state @ (b'S' | b'T' | b't')) => {
                     waiting.push((tid, pid));
                     if state == b'T' || state == b't' && sched.tsc.is_some() {
@@ -150,10 +153,8 @@ impl VirtualWorker<'_> {
     /// Whether only threads are running that sleep until something comes from outside.
     pub(crate) fn waits_for_input(&mut self) -> Result<bool, Error> {
         let sched = self.worker.calls.clock.sched();
-        let asleep = |running: &RunningThread| {
-            let (pid, tid) = (running.pid, running.tid);
-            state_of(pid, tid) == Some(b'S') && is_off_processor(pid, tid)
-        };
+        let asleep =
+            |running: &RunningThread| settled_state(running.pid, running.tid) == Some(b'S');
         if !sched.waits_for_input() || !sched.running.iter().all(asleep) {
             return Ok(false);
         }
@@ -180,13 +181,13 @@ impl VirtualWorker<'_> {
         if blocked_on_host.is_empty() {
             return Ok(());
         }
-        blocked_on_host.retain(|(tid, pid)| match state_of(*pid, *tid) {
+        blocked_on_host.retain(|(tid, pid)| match settled_state(*pid, *tid) {
             // It may have run, and stopped again.
-            Some(b't') if is_off_processor(*pid, *tid) => {
+            Some(b't') => {
                 self.worker.calls.signals.hint();
                 true
             }
-            Some(b'S' | b'D' | b'T') if is_off_processor(*pid, *tid) => true,
+            Some(b'S' | b'D' | b'T') => true,
             Some(_) => {
                 sched.add_running(*tid, *pid, ThreadState::MayBlock);
                 false
