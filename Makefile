@@ -110,10 +110,10 @@ coverage: stack ## which lines of TCP vink explore reaches in the labs of tests/
 	@VINK_COVERAGE=all $(CARGO) test --quiet -p vink --test coverage -- --nocapture labs_reach
 
 .PHONY: explore
-explore: stack ## Linux 6.12 and 6.1 as they are, for hours: every order of events in all labs; goes on where the last one ended [HOURS=8]
+explore: stack ## Linux 6.12 and 6.1 as they are, for hours: every order of events in all labs; goes on where the last one ended [HOURS=8, PART=1/4]
 	@stack/build --linux 6.1
 	@$(CARGO) build --release --quiet -p vink
-	@VINK_EXPLORE_HOURS=$(or $(HOURS),8) $(CARGO) test --release --quiet -p vink --test stock -- --nocapture stock_images
+	@VINK_EXPLORE_HOURS=$(or $(HOURS),8) $(if $(PART),VINK_EXPLORE_PART=$(PART)) $(CARGO) test --release --quiet -p vink --test stock -- --nocapture stock_images
 
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
