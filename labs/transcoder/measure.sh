@@ -45,7 +45,10 @@ http://10.0.0.1/music.mp3 gold silver bronze" >"$out/run.txt" &
 		bronze='rate app transcoder stream tiers.bronze.delivered' >"$out/log"
 	until "$vink" exec --lab transcoder listener -- nc -z 10.0.1.1 8001; do :; done
 	listen 8001 "$out/short"
-	wait $run
+	wait $run || {
+		cat "$out/run.txt" >&2
+		exit 1
+	}
 	[ $overload != 1.5 ] || "$vink" series rm --lab transcoder tiers >"$out/log"
 	echo "$overload,$(in_time gold),$(in_time silver),$(in_time bronze),$(spent gold "$share")" >>"$out/overload.csv"
 done

@@ -54,7 +54,7 @@ const _: () = assert!(COUNTERS == area::COUNTERS && RECORD == area::RECORD);
 /// A pod behind the process wall.
 struct ProcessPod {
     process: Process,
-    listener: Listener,
+    listener: Arc<Listener>,
     /// The call of pause(2) that is to be answered.
     waiting: u64,
     area: Mapping,
@@ -185,7 +185,8 @@ impl ProcessPod {
                 false => text,
             }));
         };
-        let listener = Listener::new(listener)?;
+        let listener = Arc::new(Listener::new(listener)?);
+        process.watch.calls_by(&listener);
         listener.wake_same_cpu(true);
         let mut report: vink_confine::Report = text.lines().map(str::to_owned).collect();
         report.push(namespace);

@@ -3,15 +3,19 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
 use common::{
     converse, ends, load_with, stream, takes_time, Bystander, Place, PACKETS, STREAM, UNITS, WORK,
 };
 use vink_pod::{Fault, Limits, Wall};
+use vink_sys::process::{affinity, cpus, one_cpu, set_affinity};
 
 fn limits() -> Limits {
     Limits {
         // Others may use the processors.
-        time: std::time::Duration::from_millis(400),
+        time: Duration::from_millis(400),
         // Much is said in little time, however slow the machine.
         emit: 100_000,
         ..Limits::default()
@@ -41,7 +45,7 @@ fn crossings_say_how_long_the_processor_works() {
     let place = Place::new("time");
     let file = place.compile(WORK, &[]);
     let wide = Limits {
-        time: std::time::Duration::from_secs(60),
+        time: Duration::from_secs(60),
         ..Limits::default()
     };
     for wall in [Wall::Process, Wall::None] {
@@ -271,7 +275,7 @@ fn libraries_of_the_system() {
 fn a_worker() {
     let file = std::env::var_os("POD").expect("by another test");
     let endless = Limits {
-        time: std::time::Duration::from_secs(600),
+        time: Duration::from_secs(600),
         ..limits()
     };
     let (mut pod, _) = common::load_file(file.as_ref(), b"", endless).unwrap();
@@ -425,6 +429,38 @@ fn limits_hold() {
         assert_eq!(fault_of(&place, body), fault, "{body}");
         bystander.goes_on(body);
     }
+}
+
+#[test]
+fn a_pod_that_has_answered_is_not_late() {
+    // This thread hardly has a processor, beside one that spins: it takes answers late.
+    let all = affinity(0).expect("the processors that this thread may have");
+    let own = cpus(&all).next_back().expect("one");
+    let place = Place::new("answered");
+    let limits = Limits {
+        time: Duration::from_millis(20),
+        ..limits()
+    };
+    let source = format!("{STREAM} {{ return 0; }}");
+    let (mut pod, _) = place.load(&source, b"", limits).expect("a pod");
+    assert!(set_affinity(0, &one_cpu(own)));
+    let goes_on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| while goes_on.load(Relaxed) {});
+        let idle = libc::sched_param { sched_priority: 0 };
+        // SAFETY: a structure of libc's, filled; this thread's own policy, which needs no rights to become lower.
+        let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &idle) };
+        let crossed: Vec<_> = (0..3)
+            .map(|_| {
+                // What this thread has of its processor now, it waits for when the pod has answered.
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(2) {}
+                stream(&mut *pod, b"unit").0
+            })
+            .collect();
+        goes_on.store(false, Relaxed);
+        assert_eq!((done, crossed), (0, vec![Ok(()); 3]));
+    });
 }
 
 #[test]
@@ -631,7 +667,7 @@ fn as_an_ordinary_user() {
     let output = command.current_dir("/").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("13 passed"),
+        output.status.success() && text.contains("14 passed"),
         "{text}"
     );
 }

@@ -4,15 +4,17 @@
 //! blocks, the thread runs again only when its turn comes at a tick of the host's scheduler, up to 4 ms later.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use vink_sys::pidfd;
+use vink_sys::poll::events_of;
 use vink_sys::process::cpu_time;
 use vink_sys::procfs::stat_state;
 use vink_sys::rustix::time::{clock_gettime, ClockId};
+use vink_sys::seccomp::Listener;
 
 use crate::ticks::{Ticks, TICK};
 
@@ -37,6 +39,8 @@ static ALL: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
 pub(super) struct Watch {
     pid: i32,
     pidfd: OwnedFd,
+    /// Of its calls, once it has sent it.
+    listener: OnceLock<Arc<Listener>>,
     limit: Duration,
     /// Nanoseconds of the host's clock, [`NONE`] or [`LATE`].
     began: AtomicU64,
@@ -61,6 +65,7 @@ impl Watch {
         let watch = Arc::new(Watch {
             pid,
             pidfd: pidfd::open(pid)?,
+            listener: OnceLock::new(),
             limit,
             began: AtomicU64::new(NONE),
         });
@@ -73,6 +78,11 @@ impl Watch {
         // It may sleep for longer than this one may take.
         TICKS.wake();
         Ok(watch)
+    }
+
+    /// By this it tells that a crossing is done.
+    pub(super) fn calls_by(&self, listener: &Arc<Listener>) {
+        let _ = self.listener.set(Arc::clone(listener));
     }
 
     pub(super) fn pid(&self) -> i32 {
@@ -102,6 +112,16 @@ impl Watch {
     /// Ends it.
     pub(super) fn kill(&self) {
         let _ = pidfd::send_signal(&self.pidfd, libc::SIGKILL);
+    }
+
+    /// Whether it waits for an answer to a call (seccomp_unotify(2)), which the thread that crosses has received or
+    /// not.
+    fn has_called(&self) -> bool {
+        let (received, is_new) = (libc::POLLOUT, libc::POLLIN);
+        let events = |listener: &Arc<Listener>| {
+            events_of(listener.as_fd().as_raw_fd(), received | is_new, 0) & (received | is_new)
+        };
+        self.listener.get().map_or(0, events) != 0
     }
 
     /// How long it has run; `None` if it waits for something that is no processor.
@@ -155,6 +175,10 @@ impl Seen {
             .map(|(ran, before)| ran.saturating_sub(before));
         if since.is_some_and(|since| since < part) && passed < limit * MOST {
             return part - since.unwrap_or_default();
+        }
+        // Then it is the thread that crosses which has no processor.
+        if watch.has_called() {
+            return part.max(TICK);
         }
         let claimed = watch.began.compare_exchange(began, LATE, SeqCst, SeqCst);
         // Otherwise it has come back just now.
