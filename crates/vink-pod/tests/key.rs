@@ -483,7 +483,7 @@ fn what_is_no_pod_of_this_wall() {
     );
 }
 
-// A call and an address with the bytes of an XRSTOR in their distances.
+// A call and an address with the bytes of an XRSTOR in their distances, and a number with them.
 std::arch::global_asm!(
     r#"
     .pushsection .text.by_chance, "ax", @progbits
@@ -505,6 +505,13 @@ is_far_by_chance:
     .byte 0x48, 0x8d, 0x05, 0x0f, 0xae, 0x28, 0x00
     ret
     .cfi_endproc
+    .globl loads_by_chance
+    .hidden loads_by_chance
+loads_by_chance:
+    .cfi_startproc
+    movabs rax, 0x200a940246cae0f
+    ret
+    .cfi_endproc
 5:  .skip 0x28ae0f - (5b - 4b), 0xcc
     lea rax, [rdi + 1]
     ret
@@ -515,13 +522,18 @@ is_far_by_chance:
 extern "C" {
     fn calls_by_chance(number: u64) -> u64;
     fn is_far_by_chance() -> u64;
+    fn loads_by_chance() -> u64;
 }
 
 /// No pod is loaded where they are; what has them does what it did.
 #[test]
 #[ignore = "by another test, in the guest"]
 fn bytes_by_chance_are_other_ones() {
-    let functions = [calls_by_chance as *const u8, is_far_by_chance as *const u8];
+    let functions = [
+        calls_by_chance as *const u8,
+        is_far_by_chance as *const u8,
+        loads_by_chance as *const u8,
+    ];
     let bytes = || {
         // SAFETY: code of these functions'.
         let codes = functions.map(|at| unsafe { std::slice::from_raw_parts(at, 12) }.to_vec());
@@ -529,13 +541,14 @@ fn bytes_by_chance_are_other_ones() {
     };
     let say = || {
         // SAFETY: the functions above.
-        let (next, far) = unsafe { (calls_by_chance(5), is_far_by_chance()) };
-        (next, far - functions[1] as u64)
+        let (next, far, number) =
+            unsafe { (calls_by_chance(5), is_far_by_chance(), loads_by_chance()) };
+        (next, far - functions[1] as u64, number)
     };
     key::probe().expect("they can be other ones");
     load(Path::new("/pods/good.so"), b"").unwrap();
-    assert_eq!(bytes(), [false; 2]);
-    assert_eq!(say(), (6, 0x28ae0f + 7));
+    assert_eq!(bytes(), [false; 3]);
+    assert_eq!(say(), (6, 0x28ae0f + 7, 0x200a940246cae0f));
 }
 
 /// One thread crosses a pod that another one has loaded, while that loads more and these are ended.

@@ -196,10 +196,12 @@ fn terminals() {
     let line = "stty rows 33 cols 101; before=$(stty -g); \
                 vink exec -it m1 -- sh -c 'test -t 0 && stty size; exit 3'; echo status $?; \
                 test \"$before\" = \"$(stty -g)\" && echo restored";
+    // Its input does not end before: script(1) would write to its terminal then, which may show it.
+    let (input, _open) = std::io::pipe().expect("a pipe");
     let output = control
         .command("script")
         .args(["-qec", line, "/dev/null"])
-        .stdin(std::process::Stdio::null())
+        .stdin(input)
         .output()
         .expect("script");
     let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");

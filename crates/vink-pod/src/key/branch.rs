@@ -1,15 +1,17 @@
-//! Instructions whose distance to something has the bytes of one that opens keys, by chance: they are
-//! made to have another distance.
+//! Instructions whose distance to something, or whose number, has the bytes of one that opens keys, by
+//! chance: they are made to have another one.
 //!
 //! Linkers know nothing of keys: in 40 MB of code, two or three calls are as far from where they go as
 //! such bytes say. A call or a jump goes to a stub in a page of its own, which jumps to where it went;
 //! what it returns to, and what unwinds it, is as it was. Another instruction that has the address of
-//! something is done in the stub, which jumps back. Which instruction has the bytes is found by decoding
+//! something is done in the stub, which jumps back. So is one that loads a number (of the 64 bits of a
+//! hash, say): the stub loads its complement, and complements that. Which instruction has the bytes is found by decoding
 //! its function from the start, which the table has by which exceptions are unwound.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
@@ -50,6 +52,8 @@ struct Found<'a> {
     decoded: Instruction,
     /// Where its displacement is among the bytes, if that has four.
     displacement: Option<usize>,
+    /// Where its number is.
+    immediate: Range<usize>,
 }
 
 /// That which has these three bytes, in a function's code.
@@ -73,6 +77,8 @@ fn instruction(code: &[u8], start: u64, at: u64) -> Result<Found<'_>, String> {
             bytes: &code[from..from + decoded.len()],
             decoded,
             displacement: (offsets.displacement_size() == 4).then(|| offsets.displacement_offset()),
+            immediate: offsets.immediate_offset()
+                ..offsets.immediate_offset() + offsets.immediate_size(),
         });
     }
     Err("its function can't be decoded".to_owned())
@@ -110,6 +116,17 @@ impl Found<'_> {
                 Ok((instead, [&[0xff, 0x25], &word[..]].concat()))
             }
             (Code::Call_rm64 | Code::Jmp_rm64, _) => Err(NUMBER.to_owned()),
+            (Code::Mov_r32_imm32 | Code::Mov_r64_imm64, bytes) => {
+                let number = self.immediate.clone();
+                let (prefixes, opcode) = (&bytes[..number.start - 1], bytes[number.start - 1]);
+                let mut code = bytes.to_vec();
+                code[number].iter_mut().for_each(|byte| *byte = !*byte);
+                // not REGISTER, which changes no flags.
+                code.extend(prefixes);
+                code.extend([0xf7, 0xd0 | opcode & 7]);
+                code.extend(jump(stub + code.len() as u64, after)?);
+                Ok((to_stub(&[JUMP])?, code))
+            }
             _ => {
                 let displacement = self.displacement.filter(|_| is_relative).ok_or(NUMBER)?;
                 let mut code = self.bytes.to_vec();
@@ -126,7 +143,7 @@ impl Found<'_> {
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
 const NOP: u8 = 0x90;
-const NUMBER: &str = "they are no distance, and pods could jump there";
+const NUMBER: &str = "they are no distance and no number that is loaded, and pods could jump there";
 
 /// How far it is, for an instruction that ends at the first address.
 pub(super) fn near(from: u64, to: u64) -> Result<[u8; 4], String> {
@@ -208,7 +225,7 @@ fn function(at: u64) -> Option<(u64, u64)> {
 ///
 /// # Safety
 /// It is mapped, with what it is about.
-unsafe fn unwound(table: std::ops::Range<u64>, at: u64) -> Option<(u64, u64)> {
+unsafe fn unwound(table: Range<u64>, at: u64) -> Option<(u64, u64)> {
     // SAFETY: by contract.
     let word = |at: u64| unsafe { (at as *const u32).read_unaligned() };
     let beside = |at: u64, base: u64| base.wrapping_add_signed(i64::from(word(at) as i32));
@@ -236,6 +253,7 @@ unsafe fn unwound(table: std::ops::Range<u64>, at: u64) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::scan::find;
 
     const AT: u64 = 0x5555_0000_1000;
     const STUB: u64 = 0x5554_ffff_0000;
@@ -313,10 +331,52 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_loaded_by_their_complement() {
+        for (bytes, hit) in [
+            // rcx, r9, ecx and r9d.
+            (
+                &[0x48, 0xb9, 0x0f, 0xae, 0x6c, 0x24, 0x40, 0xa9, 0x00, 0x02][..],
+                2,
+            ),
+            (&[0x49, 0xb9, 1, 2, 3, 4, 5, 0x0f, 0x01, 0xef], 7),
+            (&[0xb9, 0x0f, 0x01, 0xef, 0x00], 1),
+            (&[0x41, 0xb9, 0x80, 0x0f, 0xae, 0x28], 3),
+        ] {
+            let before = decoded(bytes, AT)[0];
+            let (instead, stub) = by(bytes, hit).unwrap();
+            assert!(find(&instead).next().is_none() && find(&stub).next().is_none());
+            let [after, stub] = [(&instead, AT), (&stub, STUB)].map(|(it, at)| decoded(it, at));
+            assert_eq!(
+                (after[0].near_branch64(), instead.len()),
+                (STUB, bytes.len())
+            );
+            let [load, not, back] = stub[..] else {
+                panic!("{stub:?}");
+            };
+            let (is_wide, number) = match before.code() {
+                Code::Mov_r64_imm64 => (true, !load.immediate64()),
+                _ => (false, u64::from(!load.immediate32())),
+            };
+            assert_eq!((load.code(), number), (before.code(), before.immediate(1)));
+            let complement = if is_wide {
+                Code::Not_rm64
+            } else {
+                Code::Not_rm32
+            };
+            assert_eq!(not.code(), complement);
+            assert_eq!(
+                [load, not].map(|it| it.op0_register()),
+                [before.op0_register(); 2]
+            );
+            assert_eq!(back.near_branch64(), AT + bytes.len() as u64);
+        }
+    }
+
+    #[test]
     fn what_is_no_distance_stays() {
         for (bytes, hit, why) in [
-            // mov of a number, a displacement of a register's, wrpkru, add behind another one.
-            (&[0xb8, 0x0f, 0x01, 0xef, 0x00][..], 1, NUMBER),
+            // cmp with a number, a displacement of a register's, wrpkru, add behind another one.
+            (&[0x3d, 0x0f, 0x01, 0xef, 0x00][..], 1, NUMBER),
             (&[0x8b, 0x80, 0x0f, 0xae, 0x28, 0x00], 2, NUMBER),
             (&[0xff, 0x90, 0x0f, 0xae, 0x28, 0x00], 2, NUMBER),
             (&[0x0f, 0x01, 0xef], 0, NUMBER),

@@ -2,10 +2,11 @@
 //!
 //! Keys protect from reads and writes. A pod can jump to any code of the process, into the middle of an
 //! instruction, too, and that runs with the pod's rights. `WRPKRU` gives it others, and so does `XRSTOR`.
-//! So no executable page may have their bytes anywhere, but for the gate's. By chance, some distances have
-//! them, which are made other ones ([`super::branch`]). Two libraries do: libc has a pkey_set(3), which becomes a fault. The dynamic loader saves and restores all registers when it binds
-//! a function that is called first: its `XRSTOR` gets a check behind it. The dynamic loader counts what
-//! it loads: where libraries came since all was looked at, it is looked at again before the next crossing.
+//! So no executable page may have their bytes anywhere, but for the gate's. By chance, some distances and
+//! numbers have them, which are made other ones ([`super::branch`]). Two libraries do: libc has a
+//! pkey_set(3), which becomes a fault. The dynamic loader saves and restores all registers when it binds a
+//! function that is called first: its `XRSTOR` gets a check behind it. The dynamic loader counts what it
+//! loads: where libraries came since all was looked at, it is looked at again before the next crossing.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;

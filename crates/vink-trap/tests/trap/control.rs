@@ -22,8 +22,8 @@ fn a_signal_for_a_group() {
     as_both("control::a_signal_for_a_group", || {
         let mut lab = Lab::new();
         // The shell is ended by the signal, its child says that it came, and goes on until the
-        // next.
-        let script = "(trap 'echo caught; trap - USR1' USR1; echo ready; while :; do sleep 0.01; done) & wait";
+        // next: it has no handler any more when it says so.
+        let script = "(trap 'trap - USR1; echo caught' USR1; echo ready; while :; do sleep 0.01; done) & wait";
         let program = Program::new("bash").args(["-c", script]).new_session();
         let mut program = lab.start_program(program);
         lab.until_written(&mut program, "ready");
