@@ -15,7 +15,7 @@ use libc::{
 use vink_abi::*;
 use vink_sys::mapping::Mapping;
 
-use common::at;
+use common::{at, at_mut};
 
 /// A freshly loaded image and what it has told.
 struct Raw {
@@ -372,10 +372,14 @@ fn unknown_tasks_busy_tasks_and_cancels() {
         (VINK_CALL_DONE, error(EINTR))
     );
     raw.told.done.borrow_mut().clear();
-    let pipe = [0u32; 2];
-    assert_eq!(raw.call(task, libc::SYS_pipe2, &[at(&pipe), 0]), 0);
+    let mut pipe = [0u32; 2];
+    assert_eq!(raw.call(task, libc::SYS_pipe2, &[at_mut(&mut pipe), 0]), 0);
     assert_eq!(
-        raw.start(task, libc::SYS_read, &[pipe[0].into(), at(&pipe), 1]),
+        raw.start(
+            task,
+            libc::SYS_read,
+            &[pipe[0].into(), at_mut(&mut pipe), 1]
+        ),
         0
     );
     assert_eq!(raw.run(&mut deadline), 0);

@@ -29,8 +29,13 @@ fn block(kernel: &mut Kernel, task: TaskId, nr: i64, args: &[u64]) -> Option<u64
 }
 
 fn pair(kernel: &mut Kernel, task: TaskId) -> [u64; 2] {
-    let pair = [0u32; 2];
-    let kind = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, at(&pair)];
+    let mut pair = [0u32; 2];
+    let kind = [
+        libc::AF_UNIX as u64,
+        libc::SOCK_STREAM as u64,
+        0,
+        at_mut(&mut pair),
+    ];
     assert_eq!(enter(kernel, task, libc::SYS_socketpair, &kind).result, 0);
     pair.map(u64::from)
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{at, boot, one_machine, Caller, Task};
+use common::{at_mut, boot, one_machine, Caller, Task};
 use libc::{EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOMEM, SOCK_NONBLOCK, SOCK_STREAM};
 use vink_kernel::{Config, Error, Kernel, TaskId};
 
@@ -37,9 +37,9 @@ fn descriptors_run_out_and_come_back() {
 /// Makes socket pairs and fills them until something runs out; what it was.
 fn fill(kernel: &mut Kernel, task: TaskId, data: &[u8]) -> i32 {
     loop {
-        let pair = [0u32; 2];
+        let mut pair = [0u32; 2];
         let kind = (SOCK_STREAM | SOCK_NONBLOCK) as u64;
-        let args = [libc::AF_UNIX as u64, kind, 0, at(&pair)];
+        let args = [libc::AF_UNIX as u64, kind, 0, at_mut(&mut pair)];
         let made = Task(kernel, task).sys(libc::SYS_socketpair, &args);
         if made < 0 {
             return -made as i32;

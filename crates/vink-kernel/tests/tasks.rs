@@ -24,10 +24,10 @@ fn nodename(kernel: &mut Kernel, task: TaskId) -> String {
 }
 
 fn socket_pair(sys: &mut impl Caller, kind: i32) -> [u64; 2] {
-    let pair = [0u32; 2];
+    let mut pair = [0u32; 2];
     sys.ok(
         libc::SYS_socketpair,
-        &[libc::AF_UNIX as u64, kind as u64, 0, at(&pair)],
+        &[libc::AF_UNIX as u64, kind as u64, 0, at_mut(&mut pair)],
     );
     pair.map(u64::from)
 }

@@ -61,7 +61,7 @@ pub fn finish_task(kernel: &mut Kernel, wanted: TaskId) -> i32 {
     }
 }
 
-/// The address of something that a call reads or writes.
+/// The address of something that a call reads.
 pub fn at<T: ?Sized>(thing: &T) -> u64 {
     (&raw const *thing).cast::<u8>() as u64
 }
