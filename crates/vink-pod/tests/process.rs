@@ -446,7 +446,11 @@ fn a_pod_that_has_answered_is_not_late() {
     assert!(set_affinity(0, &one_cpu(own)));
     let goes_on = AtomicBool::new(true);
     std::thread::scope(|scope| {
-        scope.spawn(|| while goes_on.load(Relaxed) {});
+        scope.spawn(|| {
+            while goes_on.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
         let idle = libc::sched_param { sched_priority: 0 };
         // SAFETY: a structure of libc's, filled; this thread's own policy, which needs no rights to become lower.
         let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &idle) };

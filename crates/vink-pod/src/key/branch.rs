@@ -5,8 +5,8 @@
 //! such bytes say. A call or a jump goes to a stub in a page of its own, which jumps to where it went;
 //! what it returns to, and what unwinds it, is as it was. Another instruction that has the address of
 //! something is done in the stub, which jumps back. So is one that loads a number (of the 64 bits of a
-//! hash, say): the stub loads its complement, and complements that. Which instruction has the bytes is found by decoding
-//! its function from the start, which the table has by which exceptions are unwound.
+//! hash, say): the stub loads its complement, and complements that. Which instruction has the bytes is
+//! found by decoding its function from the start, which the table has by which exceptions are unwound.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -98,6 +98,10 @@ impl Found<'_> {
         let jump = |from: u64, to: u64| -> Result<Vec<u8>, String> {
             Ok([&[JUMP], &near(from + 5, to)?[..]].concat())
         };
+        let in_stub = |mut code: Vec<u8>| {
+            code.extend(jump(stub + code.len() as u64, after)?);
+            Ok((to_stub(&[JUMP])?, code))
+        };
         let decoded = &self.decoded;
         let is_relative = decoded.is_ip_rel_memory_operand();
         match (decoded.code(), self.bytes) {
@@ -124,8 +128,7 @@ impl Found<'_> {
                 // not REGISTER, which changes no flags.
                 code.extend(prefixes);
                 code.extend([0xf7, 0xd0 | opcode & 7]);
-                code.extend(jump(stub + code.len() as u64, after)?);
-                Ok((to_stub(&[JUMP])?, code))
+                in_stub(code)
             }
             _ => {
                 let displacement = self.displacement.filter(|_| is_relative).ok_or(NUMBER)?;
@@ -133,8 +136,7 @@ impl Found<'_> {
                 let end = stub + code.len() as u64;
                 let far = near(end, decoded.ip_rel_memory_address())?;
                 code[displacement..displacement + 4].copy_from_slice(&far);
-                code.extend(jump(end, after)?);
-                Ok((to_stub(&[JUMP])?, code))
+                in_stub(code)
             }
         }
     }
