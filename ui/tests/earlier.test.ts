@@ -196,3 +196,38 @@ test('one_page_follows_another_through_what_was', async () => {
   await ben.getByText('following anna').waitFor({ state: 'detached' });
   for (const page of [anna, ben]) await close(page);
 });
+
+test('an_answer_of_the_clock_that_comes_late_takes_nothing_away', async () => {
+  await ask('PUT', '/labs/late', { spec: { ...LAB, name: 'late', time: 'virtual' }, folder: '/tmp', new: true });
+  await ask('PATCH', '/labs/late/clock', { paused: true });
+  const page = await open('#/lab/late');
+  const runUntil = async (seconds: string) => {
+    await page.getByRole('textbox', { name: 'Run until' }).fill(`${seconds}s`);
+    await page.getByRole('button', { name: 'Run until' }).click();
+    await page.getByText(`The clock is at ${seconds}`).waitFor();
+  };
+  const { nanoseconds } = await ask<{ nanoseconds: number }>('GET', '/labs/late/clock');
+  const first = Math.ceil(nanoseconds / 1e9) + 5;
+  await runUntil(`${first}`);
+  await until(async () => Number((await stats(page)).kept) > 10);
+
+  // What the clock was then is on its way while it goes on.
+  let release = () => {};
+  const isReleased = new Promise<void>((resolve) => (release = resolve));
+  let answered = 0;
+  await page.route('**/v1/labs/late/clock', async (route) => {
+    const response = await route.fetch();
+    if (!answered++) await isReleased;
+    await route.fulfill({ response });
+  });
+  await until(() => answered === 1);
+  await runUntil(`${first + 20}`);
+  const { kept } = await stats(page);
+  expect(Number(kept)).toBeGreaterThan(60);
+  release();
+  await until(() => answered > 2);
+  expect(Number((await stats(page)).kept)).toBeGreaterThanOrEqual(Number(kept));
+  await page.unrouteAll({ behavior: 'wait' });
+  vink('lab', 'down', 'late');
+  await close(page);
+});

@@ -431,7 +431,7 @@ impl Recording {
     }
 
     /// A reader of all of it.
-    fn reader(
+    pub(crate) fn reader(
         &self,
         stop: &Stop,
     ) -> Result<Reader<std::io::BufReader<Stopping>>, vink_record::Error> {

@@ -304,6 +304,10 @@ fn what_cant_be_opened_says_why() {
     std::fs::write(&path, text.replace("\"seed\": 7", "\"seed\": 8")).expect("written");
     let (_, said) = control.fails(&["replay", "one", "--until", "20s"]);
     assert!(said.contains("run one does not repeat: until "), "{said}");
+    // With the first event that differs, in both runs.
+    for sign in ["\n- ", "\n+ "] {
+        assert!(said.contains(sign), "{said}");
+    }
     // The lab goes after that was said.
     let is_left = || {
         let labs = control.try_vink(&["lab", "ps"]);

@@ -137,6 +137,12 @@ export class LabModel {
     this.#timer ??= setTimeout(() => void this.#ask(), 30);
   }
 
+  /** A change of the clock was answered with this, which a later answer may have overtaken. */
+  told(clock: Clock): void {
+    if (clock['kernel-nanoseconds'] < (this.clock?.['kernel-nanoseconds'] ?? 0)) this.refresh('clock');
+    else this.clock = clock;
+  }
+
   async #ask(): Promise<void> {
     const due = [...this.#due];
     this.#due.clear();
@@ -148,12 +154,19 @@ export class LabModel {
       wires: async () => void (this.wires = await body(api.GET('/v1/labs/{lab}/wires', path))),
       programs: async () => void (this.programs = await body(api.GET('/v1/labs/{lab}/programs', path))),
       terminals: async () => void (this.terminals = await body(api.GET('/v1/labs/{lab}/terminals', path))),
-      clock: async () => void (this.clock = await body(api.GET('/v1/labs/{lab}/clock', path))),
+      clock: async () => {
+        const before = this.clock;
+        const now = await body(api.GET('/v1/labs/{lab}/clock', path));
+        // A change of it was answered meanwhile: either answer may be the older one.
+        if (this.clock === before) this.clock = now;
+        else this.refresh('clock');
+      },
       breakpoints: async () => void (this.breakpoints = await body(api.GET('/v1/labs/{lab}/breakpoints', path))),
     };
     try {
       await Promise.all(due.map((part) => asking[part]()));
-      if (this.gone) this.feed?.resume();
+      // Its WebSocket may have asked in a moment without the lab, in which nothing was asked here.
+      this.feed?.resume();
       this.gone = '';
       if (due.length === PARTS.length && !this.loaded) {
         this.loaded = true;

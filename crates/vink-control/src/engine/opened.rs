@@ -12,13 +12,16 @@ use std::sync::Arc;
 
 use vink_api::{Client, Happening, LabApi, OpenRun, OpenedFrom, OpenedRun, RunClock, RuntimeDir};
 use vink_protocol::Action;
-use vink_record::{Manifest, Parent, Reader, Stopping};
+use vink_record::{first_difference_before, Manifest, Parent, Reader, Stopping};
 use vink_spec::Span;
 
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
 use crate::replay::{again, repeat, Done};
 use crate::runs::{only_history, reading_while_waited, spec_of, Recording, MANIFEST};
+
+/// Events around the first one that differs.
+const CONTEXT: usize = 2;
 
 /// What a lab has been opened from.
 pub(crate) struct Opened {
@@ -168,21 +171,27 @@ impl Labs {
         let here = clock.kernel_nanoseconds;
         lab.have(0, Action::FlushJournal, Vec::new()).await?;
         let journal = folder.join(&manifest.journal);
-        let id = run.id.clone();
         let checked = reading_while_waited(move |stop| {
-            let name = journal.display().to_string();
-            let file = fs::File::open(&journal).map_err(|error| HttpError::host(&name, error))?;
-            let file = Stopping::new(file, stop.clone());
-            let mut reader = Reader::new(std::io::BufReader::new(file), name)?;
-            history.until(stop.clone()).goes_as(&mut reader, here)?.map_err(|time| {
-                HttpError::conflict(format!(
-                    "run {id} does not repeat: until {} all was as it was then, and something else has happened \
-                     before {}",
-                    seconds(time),
-                    seconds(here)
-                ))
-                .hint("vink replay RUN shows the first event that differs")
-            })
+            let reader = || {
+                let name = journal.display().to_string();
+                let file = fs::File::open(&journal).map_err(|error| HttpError::host(&name, error))?;
+                let file = Stopping::new(file, stop.clone());
+                Ok::<_, HttpError>(Reader::new(std::io::BufReader::new(file), name)?)
+            };
+            let time = match history.until(stop.clone()).goes_as(&mut reader()?, here)? {
+                Ok(passed) => return Ok(passed),
+                Err(time) => time,
+            };
+            let difference = first_difference_before(here + 1, run.reader(stop)?, reader()?, CONTEXT)?;
+            Err(HttpError::conflict(format!(
+                "run {} does not repeat: until {} all was as it was then, and something else has happened before \
+                 {}; -: then, +: now\n{}",
+                run.id,
+                seconds(time),
+                seconds(here),
+                difference.map(|found| found.to_string()).unwrap_or_default()
+            ))
+            .hint("vink replay RUN shows whether it repeats as a whole"))
         })
         .await?;
         if let Some(opened) = &mut lab.state().opened {
