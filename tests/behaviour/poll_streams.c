@@ -279,12 +279,35 @@ static void handle(int signal)
 	handled++;
 }
 
-/* A process that does something a little later. */
+/* Until this process sleeps, or for five seconds; where /proc does not have it, not at all. */
+static void await_sleep(pid_t pid)
+{
+	char path[32], line[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	for (int i = 0; i < 5000; i++) {
+		int fd = open(path, O_RDONLY);
+		const char *state;
+
+		if (fd < 0)
+			return;
+		MUST(read(fd, line, sizeof(line) - 1));
+		close(fd);
+		state = strrchr(line, ')');
+		if (state && state[2] == 'S')
+			return;
+		usleep(1000);
+	}
+}
+
+/* A process that does something when its parent has waited for a little. */
 static pid_t later(void (*job)(int), int argument)
 {
+	pid_t parent = getpid();
 	pid_t pid = child();
 
 	if (!pid) {
+		await_sleep(parent);
 		usleep(30000);
 		job(argument);
 		_exit(0);
@@ -477,7 +500,12 @@ static void children(void)
 		pid = later(tell, ends[0]);
 		VALUE(poll(&(struct pollfd){ ends[1], POLLIN, 0 }, 1, -1));
 		join(pid);
-		pid = later(hear, ends[1]);
+		pid = child();
+		if (!pid) {
+			usleep(30000);
+			hear(ends[1]);
+			_exit(0);
+		}
 		while (poll(&(struct pollfd){ ends[1], POLLIN, 0 }, 1, 0))
 			;
 		join(pid);
