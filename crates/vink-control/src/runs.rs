@@ -377,6 +377,23 @@ fn event(one: Numbered) -> RunEvent {
     }
 }
 
+/// Reads a journal for as long as the answer is waited for.
+pub(crate) type JournalReader = Reader<std::io::BufReader<Stopping>>;
+
+/// A reader of a journal.
+///
+/// # Errors
+/// It can't be opened, or is none.
+pub(crate) fn reader_of(journal: &Path, stop: &Stop) -> Result<JournalReader, vink_record::Error> {
+    let name = journal.display().to_string();
+    let file = fs::File::open(journal).map_err(|error| vink_record::Error::Host {
+        what: name.clone(),
+        error,
+    })?;
+    let file = Stopping::new(file, stop.clone());
+    Reader::new(std::io::BufReader::new(file), name)
+}
+
 impl Recording {
     pub(crate) fn manifest(&self) -> Result<Arc<Manifest>, HttpError> {
         let name = self.path.display().to_string();
@@ -431,22 +448,12 @@ impl Recording {
     }
 
     /// A reader of all of it.
-    pub(crate) fn reader(
-        &self,
-        stop: &Stop,
-    ) -> Result<Reader<std::io::BufReader<Stopping>>, vink_record::Error> {
+    pub(crate) fn reader(&self, stop: &Stop) -> Result<JournalReader, vink_record::Error> {
         let wrong = |error: HttpError| vink_record::Error::Format {
             what: self.path.display().to_string(),
             why: error.problem.error.clone(),
         };
-        let journal = self.journal().map_err(wrong)?;
-        let name = journal.display().to_string();
-        let file = fs::File::open(&journal).map_err(|error| vink_record::Error::Host {
-            what: name.clone(),
-            error,
-        })?;
-        let file = Stopping::new(file, stop.clone());
-        Reader::new(std::io::BufReader::new(file), name)
+        reader_of(&self.journal().map_err(wrong)?, stop)
     }
 
     pub(crate) fn summary(&self, runs: &Runs) -> Result<RunSummary, HttpError> {

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use vink_api::{Client, Happening, LabApi, OpenRun, OpenedFrom, OpenedRun, RunClock, RuntimeDir};
 use vink_protocol::Action;
-use vink_record::{first_difference_before, Manifest, Parent, Reader, Stopping};
+use vink_record::{first_difference_before, Manifest, Parent};
 use vink_spec::Span;
 
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
 use crate::replay::{again, repeat, Done};
-use crate::runs::{only_history, reading_while_waited, spec_of, Recording, MANIFEST};
+use crate::runs::{only_history, reader_of, reading_while_waited, spec_of, Recording, MANIFEST};
 
 /// Events around the first one that differs.
 const CONTEXT: usize = 2;
@@ -172,17 +172,11 @@ impl Labs {
         lab.have(0, Action::FlushJournal, Vec::new()).await?;
         let journal = folder.join(&manifest.journal);
         let checked = reading_while_waited(move |stop| {
-            let reader = || {
-                let name = journal.display().to_string();
-                let file = fs::File::open(&journal).map_err(|error| HttpError::host(&name, error))?;
-                let file = Stopping::new(file, stop.clone());
-                Ok::<_, HttpError>(Reader::new(std::io::BufReader::new(file), name)?)
-            };
-            let time = match history.until(stop.clone()).goes_as(&mut reader()?, here)? {
+            let time = match history.until(stop.clone()).goes_as(&mut reader_of(&journal, &stop)?, here)? {
                 Ok(passed) => return Ok(passed),
                 Err(time) => time,
             };
-            let difference = first_difference_before(here + 1, run.reader(stop)?, reader()?, CONTEXT)?;
+            let difference = first_difference_before(here + 1, run.reader(stop)?, reader_of(&journal, stop)?, CONTEXT)?;
             Err(HttpError::conflict(format!(
                 "run {} does not repeat: until {} all was as it was then, and something else has happened before \
                  {}; -: then, +: now\n{}",
