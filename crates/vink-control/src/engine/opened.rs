@@ -172,7 +172,7 @@ impl Labs {
         lab.have(0, Action::FlushJournal, Vec::new()).await?;
         let journal = folder.join(&manifest.journal);
         let checked = reading_while_waited(move |stop| {
-            let time = match history.until(stop.clone()).goes_as(&mut reader_of(&journal, &stop)?, here)? {
+            let time = match history.until(stop.clone()).goes_as(&mut reader_of(&journal, stop)?, here)? {
                 Ok(passed) => return Ok(passed),
                 Err(time) => time,
             };
