@@ -50,8 +50,8 @@ export async function open(hash = '#/', options: BrowserContextOptions & Guest =
   );
   page.on('pageerror', (error) => failures.push(String(error)));
   page.on('console', (message) => {
-    // What the server refuses is shown in the page, and Chromium tells of it, too: a WebSocket of a lab that is being
-    // taken down, too.
+    // What the server refuses is shown in the page, and Chromium tells of it, too; so it does of a WebSocket whose lab
+    // is being taken down.
     const isRefused = /Failed to load resource|WebSocket handshake: Unexpected response code: 404/.test(message.text());
     if (message.type() === 'error' && !isRefused) failures.push(message.text());
   });

@@ -41,7 +41,7 @@ const MOST_BINS: u64 = 10_000;
 const MOST_EVENTS: usize = 10_000;
 const MOST_FLIGHTS: usize = 200_000;
 /// Events around a difference.
-const CONTEXT: usize = 5;
+pub(crate) const CONTEXT: usize = 5;
 /// Characters of two runs side by side.
 const COLUMNS: usize = 160;
 /// A frame of flights: bytes of its head and of a record, records, ns that it spans at most.

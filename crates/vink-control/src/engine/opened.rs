@@ -18,10 +18,9 @@ use vink_spec::Span;
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
 use crate::replay::{again, repeat, Done};
-use crate::runs::{only_history, reader_of, reading_while_waited, spec_of, Recording, MANIFEST};
-
-/// Events around the first one that differs.
-const CONTEXT: usize = 2;
+use crate::runs::{
+    only_history, reader_of, reading_while_waited, spec_of, Recording, CONTEXT, MANIFEST,
+};
 
 /// What a lab has been opened from.
 pub(crate) struct Opened {
@@ -171,23 +170,26 @@ impl Labs {
         let here = clock.kernel_nanoseconds;
         lab.have(0, Action::FlushJournal, Vec::new()).await?;
         let journal = folder.join(&manifest.journal);
-        let checked = reading_while_waited(move |stop| {
-            let time = match history.until(stop.clone()).goes_as(&mut reader_of(&journal, stop)?, here)? {
-                Ok(passed) => return Ok(passed),
-                Err(time) => time,
-            };
-            let difference = first_difference_before(here + 1, run.reader(stop)?, reader_of(&journal, stop)?, CONTEXT)?;
-            Err(HttpError::conflict(format!(
-                "run {} does not repeat: until {} all was as it was then, and something else has happened before \
-                 {}; -: then, +: now\n{}",
+        let checked =
+            reading_while_waited(move |stop| {
+                let mut again = reader_of(&journal, stop)?;
+                let time = match history.until(stop.clone()).goes_as(&mut again, here)? {
+                    Ok(passed) => return Ok(passed),
+                    Err(time) => time,
+                };
+                let (then, again) = (run.reader(stop)?, reader_of(&journal, stop)?);
+                let difference = first_difference_before(here + 1, then, again, CONTEXT)?;
+                Err(HttpError::conflict(format!(
+                "run {} does not repeat: until {} all was as it was then, and something else has \
+                 happened before {}; -: then, +: now\n{}",
                 run.id,
                 seconds(time),
                 seconds(here),
                 difference.map(|found| found.to_string()).unwrap_or_default()
             ))
-            .hint("vink replay RUN shows whether it repeats as a whole"))
-        })
-        .await?;
+                .hint("vink replay RUN shows whether it repeats as a whole"))
+            })
+            .await?;
         if let Some(opened) = &mut lab.state().opened {
             opened.is_there = true;
         }
