@@ -15,7 +15,7 @@ use vink_ring::{
 
 use crate::memory::{map, Wiped, Zero};
 use crate::sets;
-use crate::symbols::system_call;
+use crate::symbols::uninterrupted;
 
 /// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;
@@ -254,7 +254,7 @@ pub(crate) fn show_natively(request: u64) -> bool {
 /// A system call that the worker answers: an ioctl(2) on no descriptor.
 #[cold]
 fn call_worker(request: u64) -> i64 {
-    system_call(SYS_ioctl, [u64::MAX, request, 0, 0, 0, 0])
+    uninterrupted(SYS_ioctl, [u64::MAX, request, 0, 0, 0, 0])
 }
 
 /// A call on a stream that has been prepared: the slot is this thread's until it is dropped.
@@ -350,6 +350,7 @@ impl Draft {
             ring.sched.polled_count.store(0, Ordering::Relaxed);
             return true;
         }
+        // A worker that has this ring no more is not about to send it.
         is_seen || show_natively(FLUSH) || !deferred.take_back()
     }
 
@@ -440,7 +441,7 @@ impl State {
         }
         let len = size_of::<SharedRing>();
         let ring = map(len, MAP_SHARED, fd as i32, MADV_DONTFORK);
-        system_call(SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        uninterrupted(SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
         if let Some(ring) = ring {
             sets::begin();
             self.ring.store(ring.cast(), Ordering::Release);

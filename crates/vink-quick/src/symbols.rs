@@ -153,6 +153,17 @@ pub(crate) fn system_call(nr: i64, args: [u64; 6]) -> i64 {
     result
 }
 
+/// Makes a trapped call that knows no `EINTR`: a signal may come before the worker has received it, and then it has done
+/// nothing.
+pub(crate) fn uninterrupted(nr: i64, args: [u64; 6]) -> i64 {
+    loop {
+        let result = system_call(nr, args);
+        if result != -i64::from(libc::EINTR) {
+            return result;
+        }
+    }
+}
+
 /// The result of such a call on a descriptor, if it is known to be the host's.
 #[inline]
 fn on_host(nr: i64, fd: c_int, second: u64, third: u64) -> Option<ssize_t> {
@@ -209,7 +220,7 @@ fn waits(draft: &Draft, fd: c_int) -> bool {
         flags: libc::F_GETFL,
         len: 0,
     };
-    let natively = || system_call(SYS_fcntl, [fd as u64, libc::F_GETFL as u64, 0, 0, 0, 0]);
+    let natively = || uninterrupted(SYS_fcntl, [fd as u64, libc::F_GETFL as u64, 0, 0, 0, 0]);
     let flags = draft.post(request).unwrap_or_else(natively);
     flags & i64::from(libc::O_NONBLOCK) == 0
 }

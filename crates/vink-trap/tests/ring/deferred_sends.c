@@ -1,6 +1,6 @@
 /*
- * Sends by threads, by signal handlers, and by killed processes: deferred_sends threads|signals|killed ADDRESS PORT, of a
- * deferred_sends.py server.
+ * Sends by threads, by signal handlers, between signals, and by killed processes: deferred_sends
+ * threads|signals|between|killed ADDRESS PORT, of a deferred_sends.py server.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHECK(what) \
@@ -27,6 +28,7 @@
 
 #define MESSAGES 10000
 #define SIGNALS 2000
+#define SPACED 10000
 #define ROUNDS 4
 #define ENDS 40
 
@@ -138,6 +140,63 @@ static void interrupted(int flags)
 	puts(may_end ? "calls end" : "calls go on");
 }
 
+static void ignore(int number)
+{
+	(void)number;
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &time) == 0);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+static void send_all(int s, uint32_t n)
+{
+	ssize_t done;
+
+	while ((done = send(s, &n, sizeof(n), 0)) != sizeof(n))
+		CHECK(done < 0 && errno == EINTR);
+}
+
+/*
+ * A worker that has served a call polls for some 50 us more. Sends come just when it ends that, and signals whose handler
+ * makes no call when such a send has to tell it.
+ */
+static void between(void)
+{
+	struct sigaction action = {.sa_handler = ignore};
+	struct itimerval often = {{0, 60}, {0, 60}}, never = {0};
+	char answer[128] = "";
+	int s = connect_for("sink", 0), type;
+
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	for (uint32_t n = 0; n < SPACED; n++) {
+		struct pollfd p = {.fd = s, .events = POLLOUT};
+		socklen_t len = sizeof(type);
+		uint64_t until;
+
+		/* Of what is waited for more is known. */
+		CHECK(n > 10 || poll(&p, 1, 100000) == 1 || errno == EINTR);
+
+		/* Not posted: from now on the worker polls. */
+		CHECK(getsockopt(s, SOL_SOCKET, SO_TYPE, &type, &len) == 0);
+		send_all(s, n);
+		until = now() + 30000 + n * 7919 % 50000;
+		while (now() < until)
+			;
+		send_all(s, n);
+	}
+	CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	close(s);
+	s = connect_for("ask", 0);
+	CHECK(recv(s, answer, sizeof(answer) - 1, MSG_WAITALL) > 0);
+	puts(answer);
+}
+
 /* Many sends are on their way when their process is killed, which does not take long. */
 static void send_and_die(int round)
 {
@@ -186,6 +245,10 @@ int main(int argc, char **argv)
 	server.sin_port = htons(atoi(argv[3]));
 	if (strcmp(argv[1], "killed") == 0) {
 		killed();
+		return 0;
+	}
+	if (strcmp(argv[1], "between") == 0) {
+		between();
 		return 0;
 	}
 	plain = connect_for("mirror", 0);

@@ -134,7 +134,7 @@ macro_rules! parts {
 }
 
 parts! { "deferred_sends::", Clock::Real, part: requests ends full reset shared asked mixed }
-parts! { "deferred_sends::", Clock::Real, part_in_c: threads signals killed }
+parts! { "deferred_sends::", Clock::Real, part_in_c: threads signals between killed }
 
 /// There what is deferred is sent with the process's next trapped call.
 mod in_virtual_time {
