@@ -141,7 +141,7 @@ mod in_virtual_time {
     use super::*;
 
     parts! { "deferred_sends::in_virtual_time::", Clock::Virtual, part:
-    requests ends full shared asked mixed }
+    requests few_ends full shared asked mixed }
     parts! { "deferred_sends::in_virtual_time::", Clock::Virtual, part_in_c: threads killed }
 
     /// A server that tells when requests come, and a client that sends some after its last trapped call
