@@ -4,6 +4,7 @@ use std::future::Future;
 
 use axum::http::StatusCode;
 use vink_api::Problem;
+use vink_spec::Diagnostics;
 
 /// Carries this out even if the client goes away meanwhile.
 pub(crate) async fn to_its_end<T: Send + 'static>(
@@ -67,6 +68,21 @@ impl HttpError {
         HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, error)
     }
 
+    /// A lab can't be used by what is wrong with this object of it, such as `pods.enc`, which the request has
+    /// as its `spec`. None: all mistakes are others'.
+    pub(crate) fn of_object(mistakes: &Diagnostics, object: &str) -> Option<HttpError> {
+        let own = mistakes.0.iter().filter(|mistake| !mistake.warning);
+        let (mistake, rest) = own
+            .filter_map(|mistake| Some((mistake, mistake.path.strip_prefix(object)?)))
+            .find(|(_, rest)| rest.is_empty() || rest.starts_with('.'))?;
+        let fault = HttpError::invalid(mistake.message.clone());
+        let fault = fault.at(format!("/spec{}", rest.replace('.', "/")));
+        Some(match mistake.fix.is_empty() {
+            true => fault,
+            false => fault.hint(mistake.fix.clone()),
+        })
+    }
+
     /// The host failed.
     pub(crate) fn host(what: &str, error: std::io::Error) -> HttpError {
         HttpError::new(
@@ -96,6 +112,32 @@ impl HttpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistake_is_of_the_object_that_it_names() {
+        let mistake = |path: &str, warning| vink_spec::Diagnostic {
+            file: None,
+            span: vink_spec::SourceSpan::default(),
+            excerpt: String::new(),
+            path: path.to_owned(),
+            message: format!("{path} is bad"),
+            fix: String::new(),
+            warning,
+        };
+        let mistakes = Diagnostics(vec![
+            mistake("pods.enc2.file", false),
+            mistake("pods.enc.seed", true),
+            mistake("pods.enc.limits.time", false),
+            mistake("pods.dec", false),
+        ]);
+        let of = |object: &str| HttpError::of_object(&mistakes, object).map(|fault| fault.problem);
+        let fault = of("pods.enc").unwrap();
+        assert_eq!(fault.error, "pods.enc.limits.time is bad");
+        assert_eq!(fault.paths, ["/spec/limits/time"]);
+        assert_eq!(of("pods.dec").unwrap().paths, ["/spec"]);
+        assert!(of("pods.en").is_none());
+        assert!(of("series.enc").is_none());
+    }
 
     #[test]
     fn names_what_is_near() {

@@ -229,3 +229,56 @@ fn address(raw: &[u8]) -> Option<SocketAddr> {
     };
     Some(SocketAddr::new(ip, u16::from_be_bytes(two(2)?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use vink_sys::plain::Zeroed;
+
+    use super::*;
+
+    /// As the kernel writes it: family, port, then what the family has.
+    fn raw(family: i32, rest: &[u8]) -> Vec<u8> {
+        [&(family as u16).to_ne_bytes(), &80u16.to_be_bytes(), rest].concat()
+    }
+
+    #[test]
+    fn addresses_are_ip_s_or_none() {
+        let v4 = raw(libc::AF_INET, &[10, 0, 0, 1]);
+        assert_eq!(address(&v4), Some("10.0.0.1:80".parse().unwrap()));
+        assert_eq!(address(&v4[..7]), None);
+
+        let flow = [0; 4];
+        let ip = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+        let v6 = raw(libc::AF_INET6, &[&flow[..], &ip("fd00::1")].concat());
+        assert_eq!(address(&v6), Some("[fd00::1]:80".parse().unwrap()));
+        assert_eq!(address(&v6[..23]), None);
+        // Of IPv4 at a socket of IPv6: its packets are IPv4's.
+        let mapped = raw(
+            libc::AF_INET6,
+            &[&flow[..], &ip("::ffff:10.0.0.1")].concat(),
+        );
+        assert_eq!(address(&mapped), address(&v4));
+
+        assert_eq!(address(&raw(libc::AF_UNIX, b"/tmp/socket")), None);
+        assert_eq!(address(&[2]), None);
+    }
+
+    #[test]
+    fn a_message_s_bytes_are_those_that_were_moved() {
+        let (mut one, mut other) = (*b"hello, ", *b"world");
+        let mut buffers = [&mut one[..], &mut other].map(|buffer| libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        });
+        let mut message = libc::msghdr::zeroed();
+        assert_eq!(several((&raw const message) as u64, 0), b"");
+        message.msg_iov = buffers.as_mut_ptr();
+        message.msg_iovlen = buffers.len();
+        for len in 0..=12 {
+            assert_eq!(
+                several((&raw const message) as u64, len),
+                &b"hello, world"[..len]
+            );
+        }
+    }
+}

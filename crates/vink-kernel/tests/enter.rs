@@ -28,18 +28,6 @@ fn block(kernel: &mut Kernel, task: TaskId, nr: i64, args: &[u64]) -> Option<u64
     entered.deadline
 }
 
-fn pair(kernel: &mut Kernel, task: TaskId) -> [u64; 2] {
-    let mut pair = [0u32; 2];
-    let kind = [
-        libc::AF_UNIX as u64,
-        libc::SOCK_STREAM as u64,
-        0,
-        at_mut(&mut pair),
-    ];
-    assert_eq!(enter(kernel, task, libc::SYS_socketpair, &kind).result, 0);
-    pair.map(u64::from)
-}
-
 #[test]
 fn calls_are_done_at_once_and_told_by_nothing_else() {
     let (mut kernel, machine) = one_machine(Config::default());
@@ -52,7 +40,7 @@ fn calls_are_done_at_once_and_told_by_nothing_else() {
     assert_eq!(kernel.poll(task), None);
 
     // What kernel the calls came by is all the same to them.
-    let [a, b] = pair(&mut kernel, task);
+    let [a, b] = Task(&mut kernel, task).socket_pair(libc::SOCK_STREAM);
     let sent = kernel.call(task, libc::SYS_write, six(&[a, at(b"one"), 3]));
     assert_eq!(sent.expect("it is sent"), 3);
     let mut room = [0u8; 8];
@@ -93,7 +81,7 @@ fn refused_are_the_same_calls_as_elsewhere() {
 fn a_call_that_waits_is_as_one_that_was_started() {
     let (mut kernel, machine) = one_machine(Config::default());
     let [reader, writer] = [(); 2].map(|()| kernel.task(machine).expect("a task"));
-    let [a, b] = pair(&mut kernel, reader);
+    let [a, b] = Task(&mut kernel, reader).socket_pair(libc::SOCK_STREAM);
     let writer = {
         let clone = kernel.clone_task(reader, CloneKind::Thread);
         kernel.exit_task(writer, 0, true).expect("it exits");

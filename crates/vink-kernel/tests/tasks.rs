@@ -23,15 +23,6 @@ fn nodename(kernel: &mut Kernel, task: TaskId) -> String {
         .collect()
 }
 
-fn socket_pair(sys: &mut impl Caller, kind: i32) -> [u64; 2] {
-    let mut pair = [0u32; 2];
-    sys.ok(
-        libc::SYS_socketpair,
-        &[libc::AF_UNIX as u64, kind as u64, 0, at_mut(&mut pair)],
-    );
-    pair.map(u64::from)
-}
-
 #[test]
 fn machines_have_names_networks_and_an_end() {
     let mut kernel = boot(Config::default());
@@ -116,7 +107,7 @@ fn a_machine_that_is_made_and_destroyed_leaves_nothing() {
 fn clones_copy_or_share_descriptors_and_exits_close_them() {
     let (mut kernel, machine) = one_machine(Config::default());
     let parent = kernel.task(machine).expect("a task");
-    let [near, far] = socket_pair(&mut Task(&mut kernel, parent), SOCK_STREAM);
+    let [near, far] = Task(&mut kernel, parent).socket_pair(SOCK_STREAM);
     let process = kernel
         .clone_task(parent, CloneKind::Process)
         .expect("a child");
@@ -309,7 +300,7 @@ fn watched_files_tell_edges_and_polled_ones_their_state() {
     let (mut kernel, machine) = one_machine(Config::default());
     let task = kernel.task(machine).expect("a task");
     let mut sys = Task(&mut kernel, task);
-    let [near, far] = socket_pair(&mut sys, SOCK_STREAM | SOCK_NONBLOCK);
+    let [near, far] = sys.socket_pair(SOCK_STREAM | SOCK_NONBLOCK);
     let events = (EPOLLIN | EPOLLOUT) as u64;
     let now = sys.ok(VINK_CALL_WATCH.into(), &[far, 1234, events]) as u32;
     assert_eq!(now & (EPOLLIN | EPOLLOUT), EPOLLOUT);
@@ -364,7 +355,7 @@ fn signals_of_a_call_are_told_with_its_outcome() {
     let (mut kernel, machine) = one_machine(Config::default());
     let task = kernel.task(machine).expect("a task");
     let mut sys = Task(&mut kernel, task);
-    let [near, far] = socket_pair(&mut sys, SOCK_STREAM);
+    let [near, far] = sys.socket_pair(SOCK_STREAM);
     sys.close(far);
     let data = [0u8; 4];
     let write = |flags: i32| Call {
@@ -448,7 +439,7 @@ fn a_kernel_moves_between_threads_unless_it_has_fibers() {
         let mut sys = Task(&mut kernel, caller);
         let mut room = [0; 1];
         assert_eq!(sys.read(fd, &mut room), 0);
-        let [near, _] = socket_pair(&mut sys, SOCK_STREAM | SOCK_NONBLOCK);
+        let [near, _] = sys.socket_pair(SOCK_STREAM | SOCK_NONBLOCK);
         assert_eq!(sys.read(near, &mut room), -i64::from(EAGAIN));
     })
     .join()
@@ -511,7 +502,7 @@ fn a_fibers_call_can_be_cancelled() {
     let results = Rc::new(RefCell::new(Vec::new()));
     let inside = Rc::clone(&results);
     let fiber = kernel.fiber(machine, move |mut fiber: &Fiber| {
-        let [near, _far] = socket_pair(&mut fiber, SOCK_STREAM);
+        let [near, _far] = fiber.socket_pair(SOCK_STREAM);
         let byte = [0u8];
         for _ in 0..3 {
             let result = fiber.sys(libc::SYS_read, &[near, at(&byte), 1]);

@@ -22,6 +22,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List breakpoints with what they have counted, and what they have stopped
+    #[command(visible_alias = "ls")]
     List,
     /// Set a breakpoint
     #[command(after_help = WORDS)]

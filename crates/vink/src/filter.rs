@@ -32,6 +32,7 @@ struct Place {
 #[derive(Subcommand)]
 enum Command {
     /// List the filters in force
+    #[command(visible_alias = "ls")]
     List,
     /// Have rules in force, in one transaction: the ones that they replace hold until then
     Set {

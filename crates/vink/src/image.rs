@@ -30,6 +30,7 @@ enum Command {
     /// Build an image of a kernel tree, of patches to the package's, or of a profile; or build it again
     Build(build::Arguments),
     /// List the images that --image takes by name
+    #[command(visible_alias = "ls")]
     List {
         /// Print JSON
         #[arg(long)]

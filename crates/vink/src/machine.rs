@@ -23,6 +23,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List machines
+    #[command(visible_alias = "list")]
     Ls,
     /// Show a machine: its interfaces with addresses and counters
     Show {

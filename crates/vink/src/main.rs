@@ -207,3 +207,26 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(CliError::report)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Users of `docker`, `ip` and `nft` write one or the other.
+    #[test]
+    fn what_lists_has_both_names() {
+        let mut lists = 0;
+        for group in Arguments::command().get_subcommands() {
+            for command in group.get_subcommands() {
+                let mut names: Vec<&str> = command.get_all_aliases().collect();
+                names.push(command.get_name());
+                let known = ["ls", "list"].map(|name| names.contains(&name));
+                assert_eq!(known[0], known[1], "{} {names:?}", group.get_name());
+                lists += usize::from(known[0]);
+            }
+        }
+        assert!(lists >= 10, "{lists}");
+    }
+}

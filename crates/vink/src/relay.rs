@@ -28,6 +28,7 @@ More: docs/relay.md.";
 #[derive(Subcommand)]
 enum Command {
     /// List relays with what they have counted
+    #[command(visible_alias = "list")]
     Ls,
     /// Add a relay to a machine, and wait until it listens
     #[command(after_help = EXAMPLES)]

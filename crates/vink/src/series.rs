@@ -23,6 +23,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List time series with the rows that they have
+    #[command(visible_alias = "ls")]
     List,
     /// Write numbers to a file from now on, by the lab's clock or at events
     #[command(after_help = NUMBERS)]

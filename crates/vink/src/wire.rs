@@ -31,6 +31,7 @@ The settings: docs/wires.md, or `help wire` in vink shell.";
 #[derive(Subcommand)]
 enum Command {
     /// List wires
+    #[command(visible_alias = "list")]
     Ls,
     /// Show a wire: its settings, its ends and what happened to their packets
     Show {

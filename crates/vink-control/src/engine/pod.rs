@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vink_api::{NewPod, PacketPath, Pod};
 use vink_protocol::{Action, Answer, PathStatus, PodStatus};
-use vink_spec::{check_lab, Change, Diagnostic, PathSpec, PodSpec};
+use vink_spec::{check_lab, Change, PathSpec, PodSpec};
 
 use super::lab::{Lab, State};
 use super::status::name_is_good;
@@ -76,17 +76,6 @@ impl State {
         all.extend(paths.map(|(name, spec)| self.add_path(name, spec)));
         Ok(all)
     }
-}
-
-/// A mistake of a lab, if it is one of this pod.
-fn own(mistake: &Diagnostic, name: &str) -> Option<HttpError> {
-    let path = mistake.path.strip_prefix("pods.")?;
-    let path = path.strip_prefix(name)?.replace('.', "/");
-    let fault = HttpError::invalid(mistake.message.clone()).at(format!("/spec{path}"));
-    Some(match mistake.fix.is_empty() {
-        true => fault,
-        false => fault.hint(mistake.fix.clone()),
-    })
 }
 
 impl Lab {
@@ -167,8 +156,8 @@ impl Lab {
             let mut with = self.state().spec.clone();
             with.pods.insert(new.name.clone(), spec.clone());
             if let Err(mistakes) = check_lab(&with, Some(&self.folder)) {
-                let mut all = mistakes.0.iter();
-                if let Some(fault) = all.find_map(|mistake| own(mistake, &new.name)) {
+                let object = format!("pods.{}", new.name);
+                if let Some(fault) = HttpError::of_object(&mistakes, &object) {
                     return Err(fault);
                 }
             }

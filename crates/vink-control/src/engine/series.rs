@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use vink_api::{NewSeries, RowsQuery, Series, SeriesRows};
 use vink_protocol::{Action, Answer};
-use vink_spec::{check_lab, Change, Diagnostic};
+use vink_spec::{check_lab, Change};
 
 use super::lab::{Lab, State};
 use super::rows::{open, rows};
@@ -52,17 +52,6 @@ pub(crate) fn series_file(
             "a series is written to a file, and this is none".to_owned(),
         )),
     }
-}
-
-/// A mistake of a lab, if it is one of this series.
-fn own(mistake: &Diagnostic, name: &str) -> Option<HttpError> {
-    let path = mistake.path.strip_prefix("series.")?;
-    let path = path.strip_prefix(name)?.replace('.', "/");
-    let fault = HttpError::invalid(mistake.message.clone()).at(format!("/spec{path}"));
-    Some(match mistake.fix.is_empty() {
-        true => fault,
-        false => fault.hint(mistake.fix.clone()),
-    })
 }
 
 impl Lab {
@@ -134,8 +123,8 @@ impl Lab {
             with.series.clear();
             with.series.insert(new.name.clone(), new.spec.clone());
             if let Err(mistakes) = check_lab(&with, None) {
-                let mut all = mistakes.0.iter();
-                if let Some(fault) = all.find_map(|mistake| own(mistake, &new.name)) {
+                let object = format!("series.{}", new.name);
+                if let Some(fault) = HttpError::of_object(&mistakes, &object) {
                     return Err(fault);
                 }
             }

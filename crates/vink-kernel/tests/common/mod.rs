@@ -121,6 +121,16 @@ pub trait Caller {
         self.ok(libc::SYS_socket, &[domain as u64, kind as u64, 0])
     }
 
+    /// Two Unix sockets that are connected.
+    fn socket_pair(&mut self, kind: i32) -> [u64; 2] {
+        let mut pair = [0u32; 2];
+        self.ok(
+            libc::SYS_socketpair,
+            &[libc::AF_UNIX as u64, kind as u64, 0, at_mut(&mut pair)],
+        );
+        pair.map(u64::from)
+    }
+
     fn close(&mut self, fd: u64) {
         self.ok(libc::SYS_close, &[fd]);
     }

@@ -33,6 +33,7 @@ enum Command {
     /// Take a lab down
     Down(up::Down),
     /// List labs, or what is in one
+    #[command(visible_aliases = ["ls", "list"])]
     Ps(show::Ps),
     /// Write what runs now as a lab file
     Save(show::Save),

@@ -35,6 +35,7 @@ enum PodCommand {
     /// Load a pod, in the place of one of its name: paths go on through the new one
     Load(Load),
     /// List pods, with what they have used
+    #[command(visible_alias = "list")]
     Ls,
     /// Show a pod: what it has used and counted, and the last lines of its log
     Stat {
@@ -84,6 +85,7 @@ pub(crate) struct Paths {
 #[derive(Subcommand)]
 enum PathCommand {
     /// List paths, with what their packets have used
+    #[command(visible_alias = "list")]
     Ls,
     /// Show a path: all that it has counted
     Stat {
