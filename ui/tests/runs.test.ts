@@ -225,6 +225,8 @@ test('the_time_is_dragged_and_played', async () => {
 test('a_time_that_is_sought_is_drawn_when_the_bench_says_so', async () => {
   const page = await open('#/run/one');
   await until(async () => (await page.getByRole('slider').count()) > 0 && Number((await stats(page)).nodes) === 3);
+  // A frame that waits for another one is not counted beside the next: none does when a time has been sought.
+  await seek(page, [0]);
   for (const at of scattered(20e9, 0, 5)) {
     const frames = Number((await stats(page)).frames);
     const [took] = await seek(page, [at]);

@@ -1,5 +1,6 @@
 // The API's requests, typed by its own description.
 import createClient, { type Middleware } from 'openapi-fetch';
+import { Reconnecting } from './reconnecting.ts';
 import type { paths } from './schema.d.ts';
 import { refusal, transport } from './transport.ts';
 
@@ -20,34 +21,26 @@ export async function body<T>(answer: Promise<{ data?: T }>): Promise<T> {
   return (await answer).data as T;
 }
 
-/** JSON messages of a WebSocket, opened again when it closes, until the returned function is called. */
-export function follow<T>(path: string, each: (message: T) => void, again: () => void = () => {}): () => void {
-  let socket: WebSocket;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let closed = false;
-  let waits = 250;
-  const open = () => {
-    socket = transport.open(path);
-    socket.onmessage = ({ data }) => {
-      waits = 250;
+/**
+ * JSON messages of a WebSocket until the returned function is called. `again` is called when it is to be opened again, so
+ * that what is wrong is told, and when it is open again, since what happened meanwhile was not.
+ */
+export function follow<T>(path: string, each: (message: T) => void, again = () => {}): () => void {
+  let opened = 0;
+  const socket = new Reconnecting({
+    open: () => {
+      if (opened++) again();
+      return transport.open(path);
+    },
+    isThere: () => transport.isThere(),
+    onopen: () => {
+      if (opened > 1) again();
+    },
+    onmessage: (data) => {
       if (typeof data === 'string') each(JSON.parse(data) as T);
-    };
-    socket.onclose = () => {
-      if (closed) return;
-      timer = setTimeout(async () => {
-        if (!(await transport.isIn()) || closed) return;
-        again();
-        open();
-      }, waits);
-      waits = Math.min(waits * 2, 5000);
-    };
-  };
-  open();
-  return () => {
-    closed = true;
-    clearTimeout(timer);
-    socket.close();
-  };
+    },
+  });
+  return () => socket.close();
 }
 
 /** Runs a program on a machine to its end: what it has written, and its exit status. */

@@ -66,12 +66,11 @@ class Transport implements Way {
     return this.fetch(new Request(new URL(path, location.href), init));
   }
 
-  /** Whether the session is still worth something, as far as can be told: a WebSocket that is refused does not say why. */
-  async isIn(): Promise<boolean> {
-    const answer = await this.request('GET', '/v1/session').catch(() => null);
-    if (answer?.status !== 401) return true;
-    this.onout((await refusal(answer)).message);
-    return false;
+  /** Whether what has this path is there and the session is still worth something, as far as can be told. */
+  async isThere(path = '/v1/session'): Promise<boolean> {
+    const answer = await this.request('GET', path).catch(() => null);
+    if (answer?.status === 401) this.onout((await refusal(answer)).message);
+    return answer?.status !== 401 && answer?.status !== 404;
   }
 
   open(path: string): WebSocket {

@@ -1,6 +1,7 @@
 // The feed of a lab: what its ends count, what waits at them, packets under way, and the time at which the picture shows
 // these (docs/api.md).
 import { api, body } from '../api/client.ts';
+import { Reconnecting } from '../api/reconnecting.ts';
 import { transport } from '../api/transport.ts';
 import type { Clock, Problem } from '../api/types.ts';
 import { counters, COUNTERS, FLIGHTS, header, KEYFRAME, queues, QUEUES, records, TIME } from '../canvas/feed.ts';
@@ -22,7 +23,7 @@ export const BEHIND_MS = 200;
 /** What a virtual clock has jumped over is shown in so many ms, but not more than so many ns of it. */
 const REPLAY_MS = 1500;
 const REPLAY_NS = 20e9;
-/** How long to wait before a feed that has closed is opened again, and a lab that has changed is asked for, ms. */
+/** How long to wait before a lab that has changed is asked for again, ms. */
 const AGAIN_MS = 500;
 /** Frames of packets that wait until it is known which ends they are of. */
 const MOST_EARLY = 100;
@@ -50,10 +51,8 @@ export interface Listener {
 export class Feed {
   #lab: string;
   #listener: Listener;
-  #socket: WebSocket | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #socket: Reconnecting | undefined;
   #isClosed = false;
-  #isGone = false;
   /** The topology's revision in which ends have these numbers; null: not known. */
   #revision: number | null = null;
   #names: string[] = [];
@@ -88,7 +87,6 @@ export class Feed {
 
   close(): void {
     this.#isClosed = true;
-    clearTimeout(this.#timer);
     clearTimeout(this.#arrival);
     this.#socket?.close();
   }
@@ -111,35 +109,24 @@ export class Feed {
 
   #open(): void {
     if (this.#isClosed) return;
-    const socket = transport.open(`/v1/labs/${encodeURIComponent(this.#lab)}/feed`);
-    this.#socket = socket;
-    socket.onopen = () => this.#subscribe();
-    socket.onmessage = ({ data }) => {
-      if (data instanceof ArrayBuffer) this.#take(data);
-      else this.#hear(JSON.parse(data as string) as 'subscribed' | { refused: Problem });
-    };
-    socket.onclose = () => {
-      if (!this.#isClosed) this.#timer = setTimeout(() => void this.#again(), AGAIN_MS);
-    };
-  }
-
-  /** Opens it again, unless the lab is gone: why a WebSocket was refused is not told. */
-  async #again(): Promise<void> {
     const path = `/v1/labs/${encodeURIComponent(this.#lab)}`;
-    const answer = await transport.request('GET', path).catch(() => null);
-    this.#isGone = answer?.status === 404;
-    if (!this.#isGone) this.#open();
+    this.#socket = new Reconnecting({
+      open: () => transport.open(`${path}/feed`),
+      isThere: () => transport.isThere(path),
+      onopen: () => this.#subscribe(),
+      onmessage: (data) => {
+        if (data instanceof ArrayBuffer) this.#take(data);
+        else this.#hear(JSON.parse(data) as 'subscribed' | { refused: Problem });
+      },
+    });
   }
 
-  /** The lab may be there again. */
+  /** The lab is there. */
   resume(): void {
-    if (!this.#isGone) return;
-    this.#isGone = false;
-    this.#open();
+    this.#socket?.resume();
   }
 
   #subscribe(): void {
-    if (this.#socket?.readyState !== WebSocket.OPEN) return;
     const { ends, classes, flow } = this.#detail ?? {};
     const subscribe = {
       overview: { hz: HZ },
@@ -147,7 +134,7 @@ export class Feed {
       ...(this.#detail ? { detail: { budget: BUDGET, ...(ends ? { ends: ends.map(outside) } : {}) } } : {}),
       ...(flow ? { flow } : {}),
     };
-    this.#socket.send(JSON.stringify({ subscribe }));
+    this.#socket?.send(JSON.stringify({ subscribe }));
   }
 
   #hear(told: 'subscribed' | { refused: Problem }): void {

@@ -20,6 +20,7 @@ import { Feed } from './feed.ts';
 import { notices, vink } from './notice.svelte.ts';
 import { Rates, type Numbers } from './numbers.ts';
 import { Past } from './past.svelte.ts';
+import { split } from './topology.ts';
 import type { Share } from './waiting.ts';
 
 /** An event with a number of its own, for lists. */
@@ -227,6 +228,13 @@ export class LabModel {
     const at = words.indexOf('--');
     const end = at < 0 ? words.length : at;
     return vink(...words.slice(0, end), '--lab', this.name, ...words.slice(end));
+  }
+
+  /** The command line that captures packets of these interfaces. */
+  captureLine(ends: string[], filter: string): string {
+    const [machine, port] = split(ends[0] ?? 'MACHINE:any');
+    const which = ends.length > 1 ? 'any' : port;
+    return this.line('capture', '-w', 'packets.pcapng', machine, which, ...(filter ? [filter] : []));
   }
 
   /** Makes the lab as `spec` says, and remembers how it was. */

@@ -71,6 +71,17 @@ export function topology(
   return { machines: nodes, wires: links };
 }
 
+/** Interfaces at these wires. */
+export function interfaces(wires: Wire[]): string[] {
+  return wires.flatMap((wire) => wire.ends.map(({ end }) => end)).filter((end) => end !== 'outside');
+}
+
+/** Those of what is selected: `wire:NAME`, or a machine. */
+export function interfacesOf(selected: string, wires: Wire[]): string[] {
+  const wire = wires.find(({ name }) => `wire:${name}` === selected);
+  return wire ? interfaces([wire]) : interfaces(wires).filter((end) => split(end)[0] === selected);
+}
+
 /** The node that a wire leads to from one, or null: a bus leads to its first other end. */
 export function across(wire: Wire, from: string): string | null {
   for (const { end } of wire.ends) {

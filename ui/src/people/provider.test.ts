@@ -36,7 +36,7 @@ function client(mayChange = true) {
   const provider = new Provider(doc, {
     mayChange,
     open: () => new Socket() as unknown as WebSocket,
-    again: () => Promise.resolve(true),
+    isThere: () => Promise.resolve(true),
     onsynced: () => told.push('synced'),
     onclosed: () => told.push('closed'),
     onrefused: (reason) => told.push(reason),

@@ -1,10 +1,11 @@
 // Keeps a document and what its clients say of themselves the same as the control process's: y-protocols' sync and
-// awareness over a WebSocket, opened again when it closes.
+// awareness over a WebSocket.
 import * as decoding from 'lib0/decoding';
 import * as encoding from 'lib0/encoding';
 import { applyAwarenessUpdate, Awareness, encodeAwarenessUpdate, removeAwarenessStates } from 'y-protocols/awareness';
 import { readSyncMessage, writeSyncStep1, writeUpdate } from 'y-protocols/sync';
 import type * as Y from 'yjs';
+import { Reconnecting } from '../api/reconnecting.ts';
 
 const SYNC = 0;
 const PRESENCE = 1;
@@ -14,15 +15,13 @@ const NOTICE = 100;
 const STEP_1 = 0;
 /** Close codes with which the control process drops a client that has broken a rule. */
 const REFUSED = [1007, 1008, 1009];
-/** The longest pause before the next attempt, ms. */
-const LONGEST_WAIT = 5000;
 
 export interface Handlers {
   /** Whether this client may change the document. */
   mayChange: boolean;
   open(): WebSocket;
   /** Whether it makes sense to open it again. */
-  again(): Promise<boolean>;
+  isThere(): Promise<boolean>;
   /** The document is in step. */
   onsynced(): void;
   onclosed(): void;
@@ -36,12 +35,7 @@ export class Provider {
   readonly awareness: Awareness;
   readonly #doc: Y.Doc;
   readonly #handlers: Handlers;
-  #socket: WebSocket | null = null;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #wait = 250;
-  #isEnded = false;
-  /** It is not asked again, since what it is of has gone. */
-  #isGone = false;
+  readonly #socket: Reconnecting;
 
   constructor(doc: Y.Doc, handlers: Handlers) {
     this.#doc = doc;
@@ -49,52 +43,40 @@ export class Provider {
     this.awareness = new Awareness(doc);
     doc.on('update', this.#changed);
     this.awareness.on('update', this.#said);
-    this.#connect();
+    this.#socket = new Reconnecting({
+      open: handlers.open,
+      isThere: handlers.isThere,
+      onopen: () => {
+        this.#send(SYNC, (to) => writeSyncStep1(to, doc));
+        // Said anew, since for the others this client has been gone.
+        this.awareness.setLocalState(this.awareness.getLocalState());
+      },
+      onmessage: (data) => {
+        if (data instanceof ArrayBuffer) this.#take(new Uint8Array(data));
+      },
+      onclose: ({ code, reason }) => {
+        const others = [...this.awareness.getStates().keys()].filter((client) => client !== doc.clientID);
+        removeAwarenessStates(this.awareness, others, this);
+        // They are told of anew, as old as they are.
+        for (const client of others) this.awareness.meta.delete(client);
+        handlers.onclosed();
+        if (!REFUSED.includes(code)) return;
+        this.#socket.close();
+        handlers.onrefused(reason);
+      },
+    });
   }
 
   destroy(): void {
-    this.#isEnded = true;
-    clearTimeout(this.#timer);
     this.#doc.off('update', this.#changed);
     this.awareness.off('update', this.#said);
     this.awareness.destroy();
-    this.#socket?.close();
+    this.#socket.close();
   }
 
-  #connect(): void {
-    const socket = this.#handlers.open();
-    this.#socket = socket;
-    socket.onopen = () => {
-      this.#send(SYNC, (to) => writeSyncStep1(to, this.#doc));
-      // Said anew, since for the others this client has been gone.
-      this.awareness.setLocalState(this.awareness.getLocalState());
-    };
-    socket.onmessage = ({ data }) => {
-      if (typeof data !== 'string') this.#take(new Uint8Array(data as ArrayBuffer));
-    };
-    socket.onclose = ({ code, reason }) => {
-      if (this.#isEnded) return;
-      const others = [...this.awareness.getStates().keys()].filter((client) => client !== this.#doc.clientID);
-      removeAwarenessStates(this.awareness, others, this);
-      // They are told of anew, as old as they are.
-      for (const client of others) this.awareness.meta.delete(client);
-      this.#handlers.onclosed();
-      if (REFUSED.includes(code)) return this.#handlers.onrefused(reason);
-      this.#timer = setTimeout(() => void this.#again(), this.#wait);
-      this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT);
-    };
-  }
-
-  async #again(): Promise<void> {
-    this.#isGone = !(await this.#handlers.again());
-    if (!this.#isGone && !this.#isEnded) this.#connect();
-  }
-
-  /** What was gone is there again. */
+  /** What the document is of is there. */
   resume(): void {
-    if (!this.#isGone || this.#isEnded) return;
-    this.#isGone = false;
-    this.#connect();
+    this.#socket.resume();
   }
 
   #take(bytes: Uint8Array): void {
@@ -104,11 +86,8 @@ export class Provider {
         const answer = encoding.createEncoder();
         encoding.writeVarUint(answer, SYNC);
         const kind = readSyncMessage(from, answer, this.#doc, this);
-        if (encoding.length(answer) > 1) this.#socket?.send(encoding.toUint8Array(answer) as Uint8Array<ArrayBuffer>);
-        if (kind !== STEP_1) {
-          this.#wait = 250;
-          this.#handlers.onsynced();
-        }
+        if (encoding.length(answer) > 1) this.#socket.send(encoding.toUint8Array(answer) as Uint8Array<ArrayBuffer>);
+        if (kind !== STEP_1) this.#handlers.onsynced();
         break;
       }
       case PRESENCE:
@@ -122,7 +101,7 @@ export class Provider {
   }
 
   #send(kind: number, write: (to: encoding.Encoder) => void): void {
-    if (this.#socket?.readyState !== WebSocket.OPEN) return;
+    if (!this.#socket.isOpen) return;
     const to = encoding.createEncoder();
     encoding.writeVarUint(to, kind);
     write(to);

@@ -127,7 +127,7 @@ export class Views {
     this.#provider = new Provider(this.#doc, {
       mayChange: this.mayDraw,
       open: () => transport.open(`${this.#path}/views`),
-      again: async () => (await transport.isIn()) && (await this.#isThere()),
+      isThere: () => transport.isThere(this.#path),
       onsynced: () => (this.synced = this.connected = true),
       onclosed: () => (this.connected = false),
       onnotice: (text) => notices.refuse(new Error(text)),
@@ -144,15 +144,9 @@ export class Views {
     this.#say();
   }
 
-  /** The lab is there again. */
+  /** The lab is there. */
   resume(): void {
     this.#provider.resume();
-  }
-
-  /** The lab is there, as far as is known. */
-  async #isThere(): Promise<boolean> {
-    const answer = await transport.request('GET', this.#path).catch(() => null);
-    return answer?.status !== 404;
   }
 
   #end(): void {
