@@ -98,7 +98,8 @@ fn a_deferred_send_is_made_before_the_worker_sleeps_or_its_thread_knows() {
                 send.set_header(fd, 0, 1);
                 sends.push();
                 if !ring.post_deferred(SLOT) {
-                    // The thread makes a trapped call, before which the worker sends.
+                    // The thread makes a trapped call, before which the worker sends, and makes it again if a signal
+                    // interrupts it: the worker may be sending already.
                     break;
                 }
                 seen.push(fd);
