@@ -1,4 +1,4 @@
-// A WebSocket that closes is opened again, later each time, unless what it is of has gone.
+// A WebSocket that closes is opened again, later each time, unless its lab has gone.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Reconnecting } from './reconnecting.ts';
 
@@ -63,7 +63,7 @@ test('the_pause_doubles_until_a_connection_lasts', async () => {
   expect(sockets.length).toBe(10);
 });
 
-test('what_has_gone_is_asked_again_when_it_is_there', async () => {
+test('one_of_a_lab_that_has_gone_is_opened_when_the_lab_is_there', async () => {
   const { socket, sockets, asked, told } = client();
   sockets[0]!.closes();
   // That it is there does not cut the pause of one that is refused for something else.
@@ -81,7 +81,7 @@ test('what_has_gone_is_asked_again_when_it_is_there', async () => {
   expect(told).toEqual(['closed', 'open', 'hello']);
 });
 
-test('it_is_there_before_the_answer_that_it_had_gone', async () => {
+test('the_lab_is_there_before_the_answer_that_it_has_gone', async () => {
   for (const answer of [true, false]) {
     const { socket, sockets, asked } = client();
     sockets[0]!.closes();

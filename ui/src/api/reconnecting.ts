@@ -1,4 +1,4 @@
-// A WebSocket to the control process that is opened again whenever it closes, as long as what it is of is there.
+// A WebSocket of a lab, a run or the session, which is opened again whenever it closes as long as that is there.
 
 /** The first and the longest pause before it is opened again, ms: each is twice the one before until a connection lasts. */
 const FIRST_WAIT = 250;
@@ -6,7 +6,7 @@ const LONGEST_WAIT = 5000;
 
 export interface Handlers {
   open(): WebSocket;
-  /** Whether it makes sense to open it again: why a WebSocket was refused is not told. */
+  /** Whether the lab, or the run, is there: why a WebSocket was refused is not told. */
   isThere(): Promise<boolean>;
   onopen?(): void;
   onmessage(data: string | ArrayBuffer): void;
@@ -19,7 +19,7 @@ export class Reconnecting {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #wait = FIRST_WAIT;
   #isClosed = false;
-  /** What it is of has gone, or that is being asked. */
+  /** The lab has gone, or that is being asked. */
   #mayBeGone = false;
 
   constructor(handlers: Handlers) {
@@ -36,7 +36,7 @@ export class Reconnecting {
     if (this.isOpen) this.#socket.send(data);
   }
 
-  /** What it is of is there: it is opened again if that was not known. */
+  /** The lab is there: the WebSocket is opened again if that was not known. */
   resume(): void {
     if (!this.#mayBeGone || this.#isClosed) return;
     this.#mayBeGone = false;
