@@ -11,6 +11,7 @@ pub struct NewBreakpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// As in a lab file.
+    #[serde(deserialize_with = "vink_spec::as_written::breakpoint")]
     pub spec: vink_spec::Breakpoint,
 }
 

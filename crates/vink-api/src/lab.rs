@@ -26,6 +26,7 @@ pub struct Version {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PutLab {
     /// What the lab is to be.
+    #[serde(deserialize_with = "vink_spec::as_written::lab")]
     pub spec: Lab,
     /// The lab file's folder, absolute: what relative paths of the lab are relative to, and must
     /// stay inside of.

@@ -13,7 +13,7 @@ pub struct NewMachine {
     /// Its name.
     pub name: String,
     /// What it is, as in a lab file.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "vink_spec::as_written::machine")]
     pub spec: MachineSpec,
 }
 
@@ -118,7 +118,7 @@ pub struct NewInterface {
     /// Its name.
     pub name: String,
     /// What it is, as in a lab file.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "vink_spec::as_written::interface")]
     pub spec: vink_spec::Interface,
 }
 

@@ -13,7 +13,11 @@ pub struct NewPod {
     /// Its name. If there is one of this name, paths go on through the new one.
     pub name: String,
     /// As in a lab file; none: as it is in the lab.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "vink_spec::as_written::pod",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub spec: Option<PodSpec>,
 }
 

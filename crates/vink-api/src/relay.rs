@@ -13,6 +13,7 @@ pub struct NewRelay {
     /// Its name.
     pub name: String,
     /// What it is, as in a lab file.
+    #[serde(deserialize_with = "vink_spec::as_written::relay")]
     pub spec: RelaySpec,
 }
 

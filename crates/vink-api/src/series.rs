@@ -10,6 +10,7 @@ pub struct NewSeries {
     /// Its name.
     pub name: String,
     /// As in a lab file.
+    #[serde(deserialize_with = "vink_spec::as_written::series")]
     pub spec: vink_spec::Series,
 }
 

@@ -12,7 +12,7 @@ pub struct NewWire {
     /// Its name.
     pub name: String,
     /// What it is, as in a lab file.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "vink_spec::as_written::wire")]
     pub spec: WireSpec,
 }
 
@@ -59,7 +59,7 @@ pub struct WireEnd {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeWire {
     /// What it is to do to packets; an explicit zero makes a setting ideal again.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "vink_spec::as_written::settings")]
     pub settings: Settings,
     /// Only to those that this end sends (`machine:interface`, or `outside`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

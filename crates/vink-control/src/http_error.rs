@@ -76,11 +76,20 @@ impl HttpError {
             .filter_map(|mistake| Some((mistake, mistake.path.strip_prefix(object)?)))
             .find(|(_, rest)| rest.is_empty() || rest.starts_with('.'))?;
         let fault = HttpError::invalid(mistake.message.clone());
-        let fault = fault.at(format!("/spec{}", rest.replace('.', "/")));
+        let fault = fault.at(pointer_in("/spec", rest.trim_start_matches('.')));
         Some(match mistake.fix.is_empty() {
             true => fault,
             false => fault.hint(mistake.fix.clone()),
         })
+    }
+
+    /// These are wrong in an object of a lab, which the request has at this JSON pointer.
+    pub(crate) fn of_mistakes(mistakes: &Diagnostics, object: &str) -> HttpError {
+        let mut fault = HttpError::invalid(mistakes.to_string());
+        for mistake in &mistakes.0 {
+            fault = fault.at(pointer_in(object, &mistake.path));
+        }
+        fault
     }
 
     /// The host failed.
@@ -106,6 +115,14 @@ impl HttpError {
     pub(crate) fn during(mut self, what: &str) -> HttpError {
         self.problem.error = format!("{what}: {}", self.problem.error);
         self
+    }
+}
+
+/// A path within an object, such as `machines.m1`, as a JSON pointer from the request on.
+fn pointer_in(object: &str, path: &str) -> String {
+    match path {
+        "" => object.to_owned(),
+        path => format!("{object}/{}", path.replace('.', "/")),
     }
 }
 

@@ -9,7 +9,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use vink_api::NodeKind;
 use vink_record::Part;
-use vink_spec::{Change, Interface, Lab as Spec, MachineSpec, WireSpec};
+use vink_spec::{
+    Change, Interface, InterfaceChange, Lab as Spec, MachineChange, MachineSpec, SwitchChange,
+    UplinkChange, WireChange, WireSpec,
+};
 
 /// A part of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,21 +51,21 @@ impl PartName {
     /// The part that a step changes, if it is one that is recorded.
     pub(crate) fn of(step: &Change) -> Option<PartName> {
         match step {
-            Change::AddMachine { machine, .. }
-            | Change::RemoveMachine { machine, .. }
-            | Change::Forward { machine, .. }
-            | Change::AddInterface { machine, .. }
-            | Change::RemoveInterface { machine, .. }
-            | Change::Addresses { machine, .. }
-            | Change::SetSwitch {
+            Change::Machine(MachineChange::Add { machine, .. })
+            | Change::Machine(MachineChange::Remove { machine, .. })
+            | Change::Machine(MachineChange::Forward { machine, .. })
+            | Change::Interface(InterfaceChange::Add { machine, .. })
+            | Change::Interface(InterfaceChange::Remove { machine, .. })
+            | Change::Interface(InterfaceChange::Addresses { machine, .. })
+            | Change::Switch(SwitchChange {
                 switch: machine, ..
-            } => Some(PartName::Machine(machine.clone())),
-            Change::AddWire { wire, .. }
-            | Change::RemoveWire { wire, .. }
-            | Change::SetWire { wire, .. }
-            | Change::Plug { wire, .. }
-            | Change::AddUplink { wire, .. }
-            | Change::RemoveUplink { wire } => Some(PartName::Wire(wire.clone())),
+            }) => Some(PartName::Machine(machine.clone())),
+            Change::Wire(WireChange::Add { wire, .. })
+            | Change::Wire(WireChange::Remove { wire, .. })
+            | Change::Wire(WireChange::Set { wire, .. })
+            | Change::Wire(WireChange::Plug { wire, .. })
+            | Change::Uplink(UplinkChange::Add { wire, .. })
+            | Change::Uplink(UplinkChange::Remove { wire }) => Some(PartName::Wire(wire.clone())),
             _ => None,
         }
     }

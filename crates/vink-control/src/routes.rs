@@ -449,8 +449,13 @@ pub(crate) fn body_of<B: DeserializeOwned + 'static>(body: &[u8]) -> Result<B, H
         false => body,
     };
     let mut reader = serde_json::Deserializer::from_slice(body);
+    // Not of this request.
+    drop(vink_spec::as_written::refused());
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = pointer(&error.path().to_string());
+        if let Some(mistakes) = vink_spec::as_written::refused() {
+            return HttpError::of_mistakes(&mistakes, &path);
+        }
         let inner = error.into_inner();
         match inner.classify() {
             serde_json::error::Category::Data => {

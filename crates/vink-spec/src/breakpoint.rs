@@ -3,10 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::Span;
+use crate::check::Check;
+use crate::node::{Kind, Node};
+use crate::read::{Fields, Reader};
+use crate::{nearest, Span};
 
 /// Copies that a breakpoint may make of a packet.
 pub(crate) const MOST_COPIES: u32 = 64;
@@ -345,6 +349,73 @@ impl fmt::Display for Breakpoint {
 /// As a shell and the switch box read it back.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+impl Reader {
+    pub(crate) fn breakpoint(&mut self, node: &Node) -> Option<Breakpoint> {
+        let flag =
+            |r: &mut Reader, f: &mut Fields<'_>, key| r.field_or_default(f, key, Reader::flag);
+        let few = |r: &mut Reader, n: &Node| r.number(n, 1, u32::MAX);
+        self.fields(node, "a breakpoint", |r, f| Breakpoint {
+            at: r.field(f, "at", Reader::text),
+            on: r.field_or_default(f, "on", |r, n| match &n.kind {
+                Kind::List(_) => r.list(n, |r, n| r.word(n, &POINTS)),
+                _ => r.word(n, &POINTS).map(|point| vec![point]),
+            }),
+            filter: r.field(f, "filter", Reader::text),
+            tcp: r.field(f, "tcp", Reader::text),
+            stop: r.field(f, "stop", |r, n| r.word(n, &STOPS)),
+            log: flag(r, f, "log"),
+            drop: flag(r, f, "drop"),
+            corrupt: flag(r, f, "corrupt"),
+            delay: r.field(f, "delay", Reader::parsed),
+            reorder: r.field(f, "reorder", few),
+            duplicate: r.field(f, "duplicate", few),
+            run: r.field(f, "run", Reader::text),
+            after: r.field_or_default(f, "after", |r, n| r.number(n, 0, u64::MAX)),
+            times: r.field(f, "times", |r, n| r.number(n, 0, u64::MAX)),
+            disabled: flag(r, f, "disabled"),
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn breakpoint(
+        &mut self,
+        name: &str,
+        breakpoint: &Breakpoint,
+        ends: &IndexMap<&str, Vec<(&str, &str)>>,
+    ) {
+        self.name("a breakpoint", name, false);
+        if let Some((key, message, fix)) = breakpoint.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        let Some(at) = &breakpoint.at else { return };
+        let machines = &self.lab.machines;
+        let known = match at.split_once(':') {
+            Some((machine, interface)) => machines
+                .get(machine)
+                .is_some_and(|machine| machine.interfaces.contains_key(interface)),
+            None => {
+                let wire = self.lab.wires.contains_key(at) || ends.contains_key(at.as_str());
+                wire || machines.contains_key(at)
+            }
+        };
+        if !known {
+            let names = machines
+                .keys()
+                .map(String::as_str)
+                .chain(ends.keys().copied());
+            let fix = match nearest(at, names) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "write machine:interface, a machine, or a wire".to_owned(),
+            };
+            self.at("at", |c| {
+                let message = format!("the lab has no interface, machine or wire {at}");
+                c.add(message, fix).path.len()
+            });
+        }
+    }
 }
 
 #[cfg(test)]

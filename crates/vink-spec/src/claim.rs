@@ -8,7 +8,10 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Quantity, Span};
+use crate::check::Check;
+use crate::node::Node;
+use crate::read::Reader;
+use crate::{named_by, Quantity, Span};
 
 /// All of some comparisons.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -247,6 +250,39 @@ impl TryFrom<String> for Claim {
 impl From<Claim> for String {
     fn from(claim: Claim) -> String {
         claim.to_string()
+    }
+}
+
+impl Reader {
+    pub(crate) fn claim(&mut self, node: &Node) -> Option<Claim> {
+        let claim: Claim = self.parsed(node)?;
+        let line = node.span.line;
+        Some(Claim { line, ..claim })
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn claim(&mut self, name: &str, claim: &Claim) {
+        self.name("what holds", name, false);
+        let histories = claim.linearizable.iter();
+        for program in histories.filter(|name| named_by(self.lab, "", name).is_none()) {
+            self.no_program(program);
+        }
+        for term in claim.terms() {
+            match term {
+                Term::Number(_) => {}
+                Term::Quantity(quantity) => {
+                    if let Some((machine, interface)) = quantity.source.place() {
+                        self.is_there(machine, interface);
+                    }
+                }
+                Term::Lines { program, .. } | Term::Output { program, .. } => {
+                    if named_by(self.lab, "", program).is_none() {
+                        self.no_program(program);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::check::Check;
+use crate::node::{Kind, Node};
+use crate::read::Reader;
 use crate::{Lab, MachineSpec};
 
 /// The most processors that the host's interface knows: sched_setaffinity(2).
@@ -75,6 +78,45 @@ impl Lab {
             let of_group = group(machine).and_then(|name| cores.get(&name));
             let core = machine.core.take().or_else(|| of_group.cloned());
             machine.core = core.map(|core| core.normal());
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn core(&mut self, node: &Node) -> Option<Core> {
+        let cpu = |r: &mut Reader, n: &Node| r.number(n, 0, MOST_CPUS - 1);
+        match &node.kind {
+            Kind::List(items) => {
+                let cpus = self.list(node, cpu)?;
+                if items.is_empty() {
+                    let fix = "name a processor, such as 0, or leave `core` out";
+                    self.wrong(node.span, "there is no processor in this list", fix);
+                }
+                (!cpus.is_empty()).then_some(Core::Several(cpus))
+            }
+            _ => cpu(self, node).map(Core::One),
+        }
+    }
+}
+
+impl<'a> Check<'a> {
+    /// A worker has the same processors whichever of its machines says so.
+    pub(crate) fn core(&mut self, spec: &MachineSpec) {
+        let (Some(worker), Some(core)) = (&spec.worker, &spec.core) else {
+            return;
+        };
+        let mut all = self.lab.machines.iter();
+        let first = all.find(|(_, it)| {
+            it.worker.as_ref() == Some(worker) && it.host == spec.host && it.core.is_some()
+        });
+        let first = first.and_then(|(name, it)| Some((name, it.core.as_ref()?)));
+        if let Some((name, its)) = first.filter(|(_, its)| its.cpus() != core.cpus()) {
+            self.at("core", |c| {
+                let message = format!(
+                    "worker {worker} has core {its} by machine {name}, and can't have core {core} too"
+                );
+                c.add(message, "give one of the machines another `worker`").path.len()
+            });
         }
     }
 }

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::mac_bytes;
-
 /// An Ethernet address that one interface may have: `02:00:00:00:00:01`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetAddress(pub [u8; 6]);
@@ -27,6 +25,17 @@ impl fmt::Display for EthernetAddress {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
     }
+}
+
+/// Six bytes of an Ethernet address such as `02:00:00:00:00:01`.
+pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(bytes)
 }
 
 #[cfg(test)]

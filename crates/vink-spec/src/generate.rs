@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 
 use crate::block::{table, ways, Plan};
+use crate::node::{self, Node};
+use crate::read::Reader;
 use crate::template::Template;
 use crate::{Lab, MachineSpec, WireSpec};
 
@@ -486,5 +488,55 @@ impl Lab {
             wire.uplink = own.uplink.or(wire.uplink.take());
         }
         self.wires = wires;
+    }
+}
+
+impl Reader {
+    pub(crate) fn generate(&mut self, node: &Node) -> Option<Generate> {
+        let generate = self.fields(node, "`generate`", |r, f| {
+            let kinds = [
+                ("line", Kind::Line),
+                ("ring", Kind::Ring),
+                ("star", Kind::Star),
+                ("tree", Kind::Tree),
+                ("grid", Kind::Grid),
+                ("mesh", Kind::Mesh),
+                ("leaf-spine", Kind::LeafSpine),
+                ("random", Kind::Random),
+            ];
+            let kind = r.needed(f, (node, "kind", "line"), |r, n| r.word(n, &kinds));
+            let most = MOST;
+            let machines = r.needed(f, (node, "machines", "10"), |r, n| r.number(n, 2, most));
+            let fanout = r.field(f, "fanout", |r, n| r.number(n, 1, most));
+            let columns = r.field(f, "columns", |r, n| r.number(n, 1, most));
+            let spines = r.field(f, "spines", |r, n| r.number(n, 1, most));
+            let degree = r.field(f, "degree", |r, n| r.number(n, 1, 1000));
+            let seed = r.field(f, "seed", |r, n| r.number(n, 0, u64::MAX));
+            let name = r.field(f, "name", Reader::text);
+            let machine = r.field_or_default(f, "machine", Reader::machine);
+            let wire = r.field_or_default(f, "wire", Reader::wire);
+            let addresses = r.field(f, "addresses", |r, n| match &n.kind {
+                node::Kind::List(_) => r.list(n, Reader::address).map(Addresses::List),
+                _ => r.address(n).map(Addresses::One),
+            });
+            let routes = r.field(f, "routes", |r, n| {
+                r.word(n, &[("static", true), ("none", false)])
+            });
+            Some(Generate {
+                kind: kind?,
+                machines: machines?,
+                fanout,
+                columns,
+                spines,
+                degree,
+                seed,
+                name,
+                machine,
+                wire,
+                addresses: addresses.unwrap_or_default(),
+                routes: Routes::from(routes.unwrap_or(true)),
+            })
+        });
+        generate.flatten()
     }
 }

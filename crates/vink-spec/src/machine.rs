@@ -1,13 +1,22 @@
 //! A machine of a lab.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use indexmap::IndexMap;
-use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AtSwitch, Bridge, Core, ProgramSpec, RelaySpec, Rights};
+use crate::change::{differing, why, Object, Phase, Plan};
+use crate::check::Check;
+use crate::interface::LOOPBACK;
+use crate::node::Node;
+use crate::read::Reader;
+use crate::sysctl::interface_of;
+use crate::{
+    nearest, Bridge, Core, FileSpec, Interface, Lab, ProgramSpec, RelaySpec, Rights, Route, Scalar,
+};
 
 /// A machine: its interfaces, what its kernel is told, and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,91 +74,287 @@ pub struct MachineSpec {
     pub bridge: Option<Box<Bridge>>,
 }
 
-/// An interface of a machine, at a wire.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Interface {
-    /// The wire that it is attached to; none: it has no carrier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wire: Option<String>,
-    /// In the place of `wire`: the switch at which it makes a port and an ideal wire to that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub switch: Option<AtSwitch>,
-    /// Addresses with the size of their network, such as 10.0.0.1/24 or fd00::1/64.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<String>")]
-    pub addresses: Vec<IpNet>,
-    /// Its Ethernet address; none: one that is made from the names of lab, machine and interface.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mac: Option<String>,
-    /// Rules for nft(8) that are about this interface, in which `{{interface}}` is its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<FileSpec>,
-}
-
-/// A static route.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Route {
-    /// Where to: a network, or `default` (of the family of `via`; IPv4 without it).
-    pub to: String,
-    /// The next router.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub via: Option<IpAddr>,
-    /// Through which interface.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dev: Option<String>,
-    /// Its metric.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metric: Option<u32>,
-}
-
-/// As the arguments of `ip route add`.
-impl std::fmt::Display for Route {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.to)?;
-        if let Some(via) = self.via {
-            write!(f, " via {via}")?;
-        }
-        if let Some(dev) = &self.dev {
-            write!(f, " dev {dev}")?;
-        }
-        if let Some(metric) = self.metric {
-            write!(f, " metric {metric}")?;
-        }
-        Ok(())
-    }
-}
-
-/// What is in a file of a machine, or in a filter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum FileSpec {
-    /// This text.
-    Text(String),
-    /// What is in this file.
-    From {
-        /// A path relative to the lab file, not outside its folder.
-        from: String,
+/// What becomes of a machine as such.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MachineChange {
+    /// It goes with its interfaces and programs.
+    Remove {
+        /// Its name.
+        machine: String,
+        /// It comes again with a later step, because these differ.
+        again: Option<String>,
+    },
+    /// It comes with interfaces and routes.
+    Add {
+        /// Its name.
+        machine: String,
+        /// All of it but `setup`, `programs`, the interface `lo`, and sysctls of single interfaces.
+        spec: Box<MachineSpec>,
+    },
+    /// It becomes a router or stops being one.
+    Forward {
+        /// Its name.
+        machine: String,
+        /// A router.
+        forward: bool,
+    },
+    /// A new machine is set up, now that all machines and wires are there.
+    Setup {
+        /// Its name.
+        machine: String,
+        /// Shell commands, one after the other.
+        lines: Vec<String>,
     },
 }
 
-/// A value as it is written in YAML: 1 is as good as "1".
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// An integer.
-    Number(i64),
-    /// Anything else.
-    Text(String),
+impl Object for MachineChange {
+    fn diff(plan: &mut Plan<'_>) {
+        let (old, new) = (plan.old, plan.new);
+        for (name, was) in &old.machines {
+            let is = new.machines.get(name);
+            let again = is.map(|is| made_again(plan, was, is));
+            if let (Some(""), Some(is)) = (again.as_deref(), is) {
+                if was.forward != is.forward {
+                    let (machine, forward) = (name.clone(), is.forward);
+                    plan.step(Phase::Machines, MachineChange::Forward { machine, forward });
+                }
+                continue;
+            }
+            plan.machines_gone.insert(name);
+            let machine = name.clone();
+            plan.step(Phase::MachinesGo, MachineChange::Remove { machine, again });
+        }
+        for (name, is) in plan.machines_that_come() {
+            let spec = Box::new(bare(is));
+            let machine = name.to_owned();
+            plan.step(Phase::Machines, MachineChange::Add { machine, spec });
+            if !is.setup.is_empty() {
+                let (machine, lines) = (name.to_owned(), is.setup.clone());
+                plan.step(Phase::Setup, MachineChange::Setup { machine, lines });
+            }
+        }
+    }
+
+    fn apply(&self, lab: &mut Lab) {
+        match self {
+            MachineChange::Remove { machine, again } => {
+                lab.machines.shift_remove(machine);
+                if again.is_none() {
+                    lab.switches.shift_remove(machine);
+                }
+            }
+            MachineChange::Add { machine, spec } => {
+                lab.machines.insert(machine.clone(), (**spec).clone());
+            }
+            MachineChange::Forward { machine, forward } => {
+                lab.machine(machine, |m| m.forward = *forward);
+            }
+            MachineChange::Setup { machine, lines } => {
+                lab.machine(machine, |m| m.setup = lines.clone());
+            }
+        }
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MachineChange::Remove { machine, again } => {
+                write!(f, "- machine {machine}{}", why(again))
+            }
+            MachineChange::Add { machine, .. } => write!(f, "+ machine {machine}"),
+            MachineChange::Forward { machine, forward } => {
+                write!(f, "~ machine {machine}: forward {} -> {forward}", !forward)
+            }
+            MachineChange::Setup { machine, lines } => {
+                let plural = if lines.len() == 1 { "" } else { "s" };
+                write!(f, "+ setup of {machine}: {} command{plural}", lines.len())
+            }
+        }
+    }
 }
 
-impl std::fmt::Display for Scalar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Scalar::Number(number) => number.fmt(f),
-            Scalar::Text(text) => f.write_str(text),
+/// Why a machine of both labs is made again; nothing: it stays.
+fn made_again(plan: &Plan<'_>, was: &MachineSpec, is: &MachineSpec) -> String {
+    let image = |lab: &Lab, spec: &MachineSpec| lab.images.get(spec.image.as_ref()?).cloned();
+    let host = |lab: &Lab, spec: &MachineSpec| lab.hosts.get(spec.host.as_ref()?).cloned();
+    match &plan.again {
+        Some(why) => why.clone(),
+        None if image(plan.old, was) != image(plan.new, is) => "image".to_owned(),
+        None if host(plan.old, was) != host(plan.new, is) => "host".to_owned(),
+        None => differing(was, is, |key| {
+            matches!(
+                key,
+                "host" | "image" | "worker" | "core" | "rights" | "root" | "setup"
+            )
+        }),
+    }
+}
+
+/// What comes with a machine; the rest has steps of its own.
+fn bare(is: &MachineSpec) -> MachineSpec {
+    let mut spec = MachineSpec {
+        setup: Vec::new(),
+        programs: IndexMap::new(),
+        bridge: None,
+        filter: None,
+        ..is.clone()
+    };
+    spec.interfaces.shift_remove(LOOPBACK);
+    for interface in spec.interfaces.values_mut() {
+        interface.filter = None;
+    }
+    spec.sysctls
+        .retain(|sysctl, _| interface_of(sysctl).is_none());
+    spec
+}
+
+impl Reader {
+    pub(crate) fn machine(&mut self, node: &Node) -> Option<MachineSpec> {
+        self.fields(node, "a machine", |r, f| MachineSpec {
+            host: r.field(f, "host", Reader::text),
+            image: r.field(f, "image", Reader::text),
+            worker: r.field(f, "worker", Reader::text),
+            core: r.field(f, "core", Reader::core),
+            interfaces: r.field_or_default(f, "interfaces", |r, n| r.named(n, Reader::interface)),
+            routes: r.field_or_default(f, "routes", |r, n| r.list(n, Reader::route)),
+            forward: r.field_or_default(f, "forward", Reader::flag),
+            rights: r.field_or_default(f, "rights", |r, n| r.word(n, &Rights::NAMES)),
+            sysctls: r.field_or_default(f, "sysctls", |r, n| r.named(n, Reader::scalar)),
+            files: r.field_or_default(f, "files", |r, n| r.named(n, Reader::file)),
+            root: r.field(f, "root", Reader::text),
+            filter: r.field(f, "filter", Reader::file),
+            setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
+            programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
+            relays: r.field_or_default(f, "relays", |r, n| r.named(n, Reader::relay)),
+            bridge: None,
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn machine(&mut self, name: &'a str, spec: &'a MachineSpec) {
+        let label = |label: &str| {
+            let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            !label.is_empty()
+                && label.chars().all(inner)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if name.len() > 63 || !name.split('.').all(label) {
+            let good: String = name
+                .chars()
+                .map(|c| {
+                    if c.is_ascii_alphanumeric() || c == '.' {
+                        c
+                    } else {
+                        '-'
+                    }
+                })
+                .take(63)
+                .collect();
+            let good = good.trim_matches(['-', '.']);
+            let fix = match good.split('.').all(label) {
+                true => format!("call it {good}: letters, digits and `-`, at most 63"),
+                false => "use letters, digits and `-` within, at most 63".to_owned(),
+            };
+            self.add(
+                format!("{name:?} can't be a machine's name, which is a host name"),
+                fix,
+            )
+            .key = true;
+        }
+        self.place(spec);
+        if let Some(image) = spec
+            .image
+            .as_ref()
+            .filter(|image| !self.lab.images.contains_key(*image))
+        {
+            self.at("image", |c| {
+                let known = c.lab.images.keys().map(String::as_str);
+                let fix = match nearest(image, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("say where it is, in the lab's `images`: {{{image}: PATH}}"),
+                };
+                c.add(format!("there is no image `{image}` in this lab"), fix)
+                    .may_follow = true;
+            });
+        }
+        if let Some(worker) = &spec.worker {
+            self.at("worker", |c| {
+                c.name("a worker", worker, false);
+                if worker != name && c.lab.switches.contains_key(worker) {
+                    let message =
+                        format!("worker {worker} is the switch {worker}, which no machine shares");
+                    c.add(message, "give it another name");
+                }
+            });
+        }
+        self.core(spec);
+        let mut filtered = Vec::new();
+        if let Some(filter) = &spec.filter {
+            self.at("filter", |c| c.filter(filter, (name, None), &mut filtered));
+        }
+        self.each("interfaces", &spec.interfaces, |c, interface, spec| {
+            c.interface(interface, spec);
+            if let Some(filter) = &spec.filter {
+                let place = (name, Some(interface));
+                c.at("filter", |c| c.filter(filter, place, &mut filtered));
+            }
+        });
+        self.own_addresses(spec);
+        for (at, route) in spec.routes.iter().enumerate() {
+            self.path.extend(["routes".to_owned(), at.to_string()]);
+            self.route(spec, route, &spec.routes[..at]);
+            self.path.truncate(self.path.len() - 2);
+        }
+        self.each("sysctls", &spec.sysctls, |c, name, value| {
+            c.sysctl(name, value);
+            c.sysctl_of(spec, name);
+        });
+        self.each("files", &spec.files, Check::file);
+        if let Some(root) = &spec.root {
+            self.at("root", |c| c.inside(root, Some(true)));
+        }
+        for (at, line) in spec.setup.iter().enumerate() {
+            if line.trim().is_empty() {
+                self.path.extend(["setup".to_owned(), at.to_string()]);
+                self.add("there is nothing to do", "write a shell command");
+                self.path.truncate(self.path.len() - 2);
+            }
+        }
+        let said = self.said.machines.get(name);
+        let relays = said.map(|said| &said.relays).into_iter();
+        for relays in relays {
+            self.each("relays", relays, |c, relay, spec| {
+                c.name("a relay", relay, false);
+                if said.is_some_and(|said| said.programs.contains_key(relay)) {
+                    let message = format!("`{relay}` is a program and a relay of {name}");
+                    c.add(message, "give one of them another name").key = true;
+                }
+                c.relay(spec, relays);
+                c.path_of_relay(name, spec, relays);
+            });
+        }
+        self.each("programs", &spec.programs, |c, program, spec| {
+            c.name("a program", program, false);
+            c.program(name, program, spec);
+        });
+    }
+
+    /// No two interfaces of a machine have the same address.
+    pub(crate) fn own_addresses(&mut self, spec: &MachineSpec) {
+        let mut seen: HashMap<IpAddr, &str> = HashMap::new();
+        for (name, interface) in &spec.interfaces {
+            for (at, address) in interface.addresses.iter().enumerate() {
+                if let Some(first) = seen.insert(address.addr(), name) {
+                    self.path.extend(
+                        ["interfaces", name, "addresses", &at.to_string()].map(str::to_owned),
+                    );
+                    let message =
+                        format!("{} is here twice: {first} has it already", address.addr());
+                    self.add(message, "give each interface its own address");
+                    self.path.truncate(self.path.len() - 4);
+                }
+            }
         }
     }
 }

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{inside, memory_bytes, PathError, Point, Span};
+use crate::check::Check;
+use crate::node::{Kind, Node};
+use crate::read::Reader;
+use crate::{inside, memory_bytes, nearest, PathError, Point, Span, Time};
 
 /// The least memory that a pod may be given, in bytes.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -340,5 +343,160 @@ impl fmt::Display for PathSpec {
             write!(f, " mark {mark}")?;
         }
         write!(f, " through {}", self.pods.join(", "))
+    }
+}
+
+impl Reader {
+    pub(crate) fn pod(&mut self, node: &Node) -> Option<PodSpec> {
+        let pod = self.fields(node, "a pod", |r, f| {
+            let file = r.needed(f, (node, "file", "count.so"), Reader::text);
+            let wall = r.field(f, "wall", |r, n| r.word(n, &WALLS));
+            let config = r.field_or_default(f, "config", Reader::text);
+            let memory = r.field(f, "memory", Reader::text);
+            let time = r.field(f, "time", Reader::parsed);
+            Some(PodSpec {
+                file: file?,
+                wall,
+                config,
+                memory,
+                time,
+            })
+        });
+        pod.flatten()
+    }
+
+    pub(crate) fn packet_path(&mut self, node: &Node) -> Option<PathSpec> {
+        let path = self.fields(node, "a path", |r, f| {
+            let stream = r.field(f, "stream", Reader::text);
+            let at = match stream {
+                Some(_) => r.field(f, "at", Reader::text).or(Some(String::new())),
+                None => r.needed(f, (node, "at", "client:eth0"), Reader::text),
+            };
+            let on = r.field(f, "on", |r, n| r.word(n, &PATH_POINTS));
+            let filter = r.field(f, "filter", Reader::text);
+            let mark = r.field(f, "mark", |r, n| r.number(n, 0, u32::MAX));
+            let pods = r.needed(f, (node, "pods", "[count]"), |r, n| match &n.kind {
+                Kind::List(_) => r.list(n, Reader::text),
+                _ => r.text(n).map(|pod| vec![pod]),
+            });
+            let period = r.field(f, "period", Reader::parsed);
+            let cycles = r.field(f, "cycles", |r, n| r.number(n, 1, u64::MAX));
+            let bytes = r.field(f, "bytes", Reader::text);
+            let queue = r.field(f, "queue", |r, n| r.number(n, 1, u32::MAX));
+            let class = r.field_or_default(f, "class", |r, n| r.number(n, 0, u32::MAX));
+            let on_fault = r.field_or_default(f, "on-fault", |r, n| r.word(n, &ON_FAULT));
+            Some(PathSpec {
+                at: at?,
+                stream,
+                on,
+                filter,
+                mark,
+                pods: pods?,
+                period,
+                cycles,
+                bytes,
+                queue,
+                class,
+                on_fault,
+            })
+        });
+        path.flatten()
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn pod(&mut self, name: &str, pod: &PodSpec) {
+        self.name("a pod", name, false);
+        if let Some((key, message, fix)) = pod.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+            return;
+        }
+        let Some(folder) = self.folder else { return };
+        if let Err(error) = pod.path(folder) {
+            let error = error.to_string();
+            let (message, fix) = error.split_once(": ").unwrap_or((&error, ""));
+            self.at("file", |c| c.add(message, fix).path.len());
+        }
+    }
+
+    pub(crate) fn packet_path(&mut self, name: &str, path: &PathSpec) {
+        self.name("a path", name, false);
+        if let Some((key, message, fix)) = path.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        let is_switch = |c: &Check<'_>, machine: &str| {
+            let is_switch = c.lab.switches.contains_key(machine);
+            is_switch.then(|| format!("{machine} is a switch, which runs no pod"))
+        };
+        if let Some(machine) = &path.stream {
+            self.at("stream", |c| match is_switch(c, machine) {
+                Some(message) => drop(c.add(message, "write a machine at the switch")),
+                None => {
+                    c.is_there(machine, None);
+                    c.runs_pods(machine);
+                }
+            });
+        }
+        self.at("at", |c| match path.at.split_once(':') {
+            _ if path.stream.is_some() => {}
+            Some((machine, _)) if is_switch(c, machine).is_some() => {
+                let message = is_switch(c, machine).unwrap_or_default();
+                c.add(
+                    message,
+                    "put the path at the interface of a machine at the switch",
+                );
+            }
+            Some((machine, interface)) => {
+                c.is_there(machine, Some(interface));
+                c.runs_pods(machine);
+            }
+            None => {
+                let message = format!("{} is no interface", path.at);
+                c.add(message, "write machine:interface");
+            }
+        });
+        for (at, pod) in path.pods.iter().enumerate() {
+            if self.lab.pods.contains_key(pod) {
+                continue;
+            }
+            let fix = match nearest(pod, self.lab.pods.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("add {pod} to `pods`"),
+            };
+            self.path.push("pods".to_owned());
+            self.at(at, |c| {
+                c.add(format!("the lab has no pod {pod}"), fix).path.len()
+            });
+            self.path.pop();
+        }
+        let virtual_time = matches!(self.lab.time, Time::Virtual(_));
+        let native = |pod: &&String| {
+            self.lab
+                .pods
+                .get(*pod)
+                .is_some_and(|p| !p.file.ends_with(".wasm"))
+        };
+        if let (true, Some(_), Some(pod)) =
+            (virtual_time, path.cycles, path.pods.iter().find(native))
+        {
+            let message = format!(
+                "a budget of cycles by a virtual clock, but the cycles of pod {pod} are the host's, and others in each run"
+            );
+            let fix = "make the pod a WebAssembly module, or give the path a budget of bytes";
+            self.at("cycles", |c| c.add(message, fix).path.len());
+        }
+    }
+
+    /// Pods are files of this computer.
+    pub(crate) fn runs_pods(&mut self, machine: &str) {
+        let host = self
+            .lab
+            .machines
+            .get(machine)
+            .and_then(|it| it.host.as_ref());
+        if let Some(host) = host {
+            let message = format!("{machine} is on host {host}, where no pods are loaded");
+            self.add(message, "put the path at a machine of this computer");
+        }
     }
 }

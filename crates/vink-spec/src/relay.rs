@@ -4,12 +4,16 @@
 //! makes programs of relays, and [`RelaySpec::of`] makes relays of such programs for a file again.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{MachineSpec, ProgramSpec, Ready};
+use crate::check::Check;
+use crate::node::Node;
+use crate::read::Reader;
+use crate::{nearest, MachineSpec, ProgramSpec, Ready};
 
 /// The virtualized process.
 const APP: &str = "relay";
@@ -149,6 +153,87 @@ impl MachineSpec {
             }
         }
         self
+    }
+}
+
+impl Reader {
+    pub(crate) fn relay(&mut self, node: &Node) -> Option<RelaySpec> {
+        let relay = self.fields(node, "a relay", |r, f| {
+            let protocol =
+                r.field_or_default(f, "protocol", |r, n| r.word(n, &RelayProtocol::NAMES));
+            let listen = r.needed(f, (node, "listen", "10.0.0.1:80"), Reader::text);
+            let to = r.needed(f, (node, "to", "10.0.1.2:80"), Reader::text);
+            let path = r.field(f, "path", Reader::text);
+            Some(RelaySpec {
+                protocol,
+                listen: listen?,
+                to: to?,
+                path,
+            })
+        });
+        relay.flatten()
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn relay(&mut self, spec: &RelaySpec, all: &IndexMap<String, RelaySpec>) {
+        let listen = &spec.listen;
+        self.at("listen", |c| {
+            if spec.port().is_none() {
+                let fix = "write it like 10.0.0.1:80, [fd00::1]:80, or 80 for all addresses";
+                c.add(format!("{listen:?} is no address and port"), fix);
+            }
+            let mut others = all.iter().filter(|(_, other)| !std::ptr::eq(*other, spec));
+            let same =
+                |other: &RelaySpec| (&other.listen, other.protocol) == (listen, spec.protocol);
+            if let Some((other, _)) = others.find(|(_, other)| same(other)) {
+                let message = format!("relay {other} listens on {} {listen}, too", spec.protocol);
+                c.add(message, "give one of them another address or port");
+            }
+        });
+        self.at("to", |c| match spec.target() {
+            None => {
+                let to = &spec.to;
+                let fix = "write it like 10.0.1.2:80, [fd00::2]:80 or server:80";
+                c.add(format!("{to:?} is no host and port"), fix);
+            }
+            Some((host, _)) => {
+                let address = host.split('%').next().unwrap_or_default();
+                if address.parse::<IpAddr>().is_ok() || c.lab.machines.contains_key(host) {
+                    return;
+                }
+                let known = c.lab.machines.keys().map(String::as_str);
+                let fix = match nearest(host, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "name a machine of this lab, or write an address".to_owned(),
+                };
+                c.add(format!("`{host}` is neither an address nor a machine"), fix)
+                    .may_follow = true;
+            }
+        });
+    }
+
+    pub(crate) fn path_of_relay(
+        &mut self,
+        machine: &str,
+        spec: &RelaySpec,
+        all: &IndexMap<String, RelaySpec>,
+    ) {
+        let Some(path) = &spec.path else { return };
+        let known = self.lab.paths.get(path);
+        let is_here = known.is_some_and(|its| its.stream.as_deref() == Some(machine));
+        let mut others = all.iter().filter(|(_, other)| !std::ptr::eq(*other, spec));
+        let other = others.find(|(_, other)| other.path.as_ref() == Some(path));
+        self.at("path", |c| {
+            if let (Some((other, _)), true) = (other, is_here) {
+                let message = format!("path {path} is that of relay {other}");
+                c.add(message, "give each relay a path of its own");
+            } else if !is_here {
+                let message = format!("the lab has no path {path} of a stream of {machine}");
+                let fix = format!("add {path} to `paths`, with stream: {machine}");
+                c.add(message, fix).may_follow = true;
+            }
+        });
     }
 }
 

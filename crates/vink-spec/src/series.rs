@@ -7,6 +7,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::check::Check;
+use crate::node::Node;
+use crate::read::Reader;
 use crate::Span;
 
 /// Columns of numbers, a row for each time that they are looked at.
@@ -461,6 +464,53 @@ impl fmt::Display for Series {
             between = ", ";
         }
         Ok(())
+    }
+}
+
+impl Reader {
+    pub(crate) fn series(&mut self, node: &Node) -> Option<Series> {
+        self.fields(node, "a time series", |r, f| Series {
+            every: r.field(f, "every", Reader::parsed),
+            on: r.field(f, "on", |r, n| r.word(n, &SAMPLE_EVENTS)),
+            at: r.field(f, "at", Reader::text),
+            values: r.field_or_default(f, "values", |r, n| r.named(n, Reader::parsed)),
+            file: r.field(f, "file", Reader::text),
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn series(&mut self, name: &str, series: &Series) {
+        self.name("a time series", name, false);
+        if let Some((key, message, fix)) = series.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        if let Some(at) = &series.at {
+            let (machine, interface) = match at.split_once(':') {
+                Some((machine, interface)) => (machine, Some(interface)),
+                None => (at.as_str(), None),
+            };
+            self.at("at", |c| c.is_there(machine, interface));
+        }
+        self.path.push("values".to_owned());
+        let mut worker = None;
+        for (column, value) in &series.values {
+            let Some((machine, interface)) = value.source.place() else {
+                continue;
+            };
+            self.at(column, |c| {
+                c.is_there(machine, interface);
+                let Some(its) = c.lab.machines.get(machine) else {
+                    return;
+                };
+                let its = (&its.host, &its.image, its.worker_group());
+                if *worker.get_or_insert_with(|| its.clone()) != its {
+                    let message = format!("{machine} is in another worker than machines before it");
+                    c.add(message, "make a series for each worker");
+                }
+            });
+        }
+        self.path.pop();
     }
 }
 

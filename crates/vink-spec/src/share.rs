@@ -7,6 +7,9 @@ use std::str::FromStr;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::node::Node;
+use crate::read::Reader;
+
 /// What a machine is to have of the host's address. In the short form items follow each other with commas:
 /// addresses, ports, `on-demand`, `ephemeral=COUNT`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -181,6 +184,18 @@ impl ShareGrant {
         let mut runs = self.ephemeral.iter();
         self.ports.contains(&port)
             || runs.any(|(first, last)| (*first..=*last).contains(&port.number))
+    }
+}
+
+impl Reader {
+    pub(crate) fn own_address(&mut self, node: &Node) -> Option<IpAddr> {
+        let text = self.text(node)?;
+        let address = text.parse();
+        if address.is_err() {
+            let message = format!("{text:?} is not an address");
+            self.wrong(node.span, message, "write it like 192.0.2.1 or 2001:db8::1");
+        }
+        address.ok()
     }
 }
 

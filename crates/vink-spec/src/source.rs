@@ -206,34 +206,16 @@ fn make(
     mistakes: &mut Vec<Diagnostic>,
 ) -> Option<Lab> {
     let mut reader = Reader::default();
-    let read = reader.lab(node);
     // What follows from something that could not be read is no mistake of its own.
-    let mut incomplete = reader.lost || !mistakes.is_empty();
+    reader.lost = !mistakes.is_empty();
+    let lab = reader.lab(node);
     mistakes.append(&mut reader.mistakes);
-    let (mut lab, generate) = read?;
-    for (at, generate) in generate.iter().enumerate() {
-        match generate.lab() {
-            Ok(generated) => lab.add(generated),
-            Err(message) => {
-                incomplete = true;
-                let path = ["generate".to_owned(), at.to_string()];
-                mistakes.push(Diagnostic {
-                    file: None,
-                    span: node.find(&path, true),
-                    excerpt: String::new(),
-                    path: path[..1].concat(),
-                    message,
-                    fix: "give it other numbers".to_owned(),
-                    warning: false,
-                });
-            }
-        }
-    }
+    let lab = lab?;
     for mut finding in check::check(&lab, folder)
         .into_iter()
         .chain(look(&lab.expanded()))
     {
-        if !(incomplete && finding.may_follow) {
+        if !(reader.lost && finding.may_follow) {
             finding.path = reader.written(&finding.path);
             let span = node.find(&finding.path, finding.key);
             mistakes.push(finding.mistake(span));

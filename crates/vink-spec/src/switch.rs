@@ -6,21 +6,23 @@
 //! machines, interfaces and wires of that, which is what runs; [`Lab::collapsed`] takes them away
 //! again, which is what is saved. [`Bridge`] is what the switch's kernel is told beside.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use indexmap::IndexMap;
-use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::mac_bytes;
-use crate::{Core, EthernetAddress, FileSpec, Interface, Lab, MachineSpec, Scalar, WireSpec};
+use crate::check::Check;
+use crate::node::Node;
+use crate::read::Reader;
+use crate::{
+    mac_bytes, port_name, port_wire, AtSwitch, Bridge, Core, EthernetAddress, FileSpec, Interface,
+    Lab, MachineSpec, Port, PortSpec, Scalar, SourceAddress, Time, WireSpec,
+};
 
 /// The longest name of an interface.
-const LONGEST: usize = 15;
+pub(crate) const LONGEST: usize = 15;
 
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,236 +51,8 @@ pub struct SwitchSpec {
     pub ports: IndexMap<String, PortSpec>,
 }
 
-/// A port of a switch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct PortSpec {
-    /// The wire that it is attached to; none: it has no carrier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wire: Option<String>,
-    /// The Ethernet address of what is at the port: frames from another one are dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mac: Option<String>,
-    /// Its addresses, or networks of them: packets from others are dropped.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<SourceAddress>,
-    /// Whether they are pinned (default: if they are given). `true` without any: those of the interface at the wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pin: Option<bool>,
-    /// The VLAN of frames without a tag (default: 1, if no others are tagged).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vlan: Option<u16>,
-    /// VLANs whose frames have tags.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tagged: Vec<u16>,
-    /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// Rules for nft(8), in force before a frame passes the port; docs/filter.md.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<FileSpec>,
-}
-
-/// The switch that an interface is at, by its name, or with what is said of the port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum AtSwitch {
-    /// The switch.
-    Name(String),
-    /// The switch and its port.
-    Port(PortOf),
-}
-
-/// A port that an interface makes at a switch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct PortOf {
-    /// The switch.
-    pub name: String,
-    /// Whether the interface's addresses are pinned (default: yes).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pin: Option<bool>,
-    /// The VLAN of frames without a tag (default: 1, if no others are tagged).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vlan: Option<u16>,
-    /// VLANs whose frames have tags.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tagged: Vec<u16>,
-    /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// Rules for nft(8) at the port, which the machine can't change; docs/filter.md.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<FileSpec>,
-}
-
-impl AtSwitch {
-    /// The switch's name.
-    pub fn name(&self) -> &str {
-        match self {
-            AtSwitch::Name(name) => name,
-            AtSwitch::Port(port) => &port.name,
-        }
-    }
-
-    /// The group that the port is in.
-    pub(crate) fn group(&self) -> Option<&str> {
-        match self {
-            AtSwitch::Name(_) => None,
-            AtSwitch::Port(port) => port.group.as_deref(),
-        }
-    }
-
-    /// What is said of the port.
-    fn port(&self) -> PortOf {
-        match self {
-            AtSwitch::Name(name) => PortOf {
-                name: name.clone(),
-                ..PortOf::default()
-            },
-            AtSwitch::Port(port) => port.clone(),
-        }
-    }
-
-    /// The same with these rules at the port. What says no more than the name is the name.
-    fn with_filter(&self, filter: Option<FileSpec>) -> AtSwitch {
-        let port = PortOf {
-            filter,
-            ..self.port()
-        };
-        let named = PortOf {
-            name: port.name.clone(),
-            ..PortOf::default()
-        };
-        match port == named {
-            true => AtSwitch::Name(port.name),
-            false => AtSwitch::Port(port),
-        }
-    }
-}
-
-/// An address, or a network of addresses: `10.0.0.1`, `fd00::/64`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SourceAddress(pub IpNet);
-
-impl FromStr for SourceAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SourceAddress, String> {
-        let net = match text.parse::<IpAddr>() {
-            Ok(address) => IpNet::from(address),
-            Err(_) => text.parse::<IpNet>().map_err(|_| {
-                format!("{text:?} is no address: write it like 10.0.0.1, or like 10.1.0.0/16 for a network")
-            })?,
-        };
-        match net.trunc() == net {
-            true => Ok(SourceAddress(net)),
-            false => Err(format!(
-                "{text} is neither an address nor a network: write {} for the one, {} for the other",
-                net.addr(),
-                net.trunc()
-            )),
-        }
-    }
-}
-
-impl fmt::Display for SourceAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.prefix_len() == self.0.max_prefix_len() {
-            true => self.0.addr().fmt(f),
-            false => self.0.fmt(f),
-        }
-    }
-}
-
-impl Serialize for SourceAddress {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for SourceAddress {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<SourceAddress, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for SourceAddress {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "SourceAddress".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}
-
-/// What the kernel of a switch is told: its bridge and the bridge's ports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Bridge {
-    /// It keeps VLANs apart.
-    pub vlan: bool,
-    /// It sends what is for a group to members only.
-    pub multicast_snooping: bool,
-    /// Its ports, by the names of their interfaces.
-    pub ports: IndexMap<String, Port>,
-}
-
-/// A port of a bridge.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Port {
-    /// The only source of its frames.
-    pub mac: Option<[u8; 6]>,
-    /// The only sources of its packets; none: any.
-    pub addresses: BTreeSet<SourceAddress>,
-    /// The VLAN of frames without a tag, where VLANs are kept apart.
-    pub vlan: Option<u16>,
-    /// VLANs whose frames have tags.
-    pub tagged: BTreeSet<u16>,
-    /// The group that it is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-}
-
-impl Bridge {
-    /// Its groups by name, with their ports in order. What is for a group as a whole goes to the first one.
-    pub fn groups(&self) -> IndexMap<&str, Vec<(&str, &Port)>> {
-        let mut groups: IndexMap<&str, Vec<(&str, &Port)>> = IndexMap::new();
-        for (name, port) in &self.ports {
-            if let Some(group) = &port.group {
-                groups.entry(group).or_default().push((name, port));
-            }
-        }
-        groups
-    }
-}
-
-/// The name of the port that an interface makes: `MACHINE-INTERFACE` as far as an interface's name may be so long.
-pub fn port_name(machine: &str, interface: &str) -> String {
-    let name = format!("{machine}-{interface}");
-    if name.len() <= LONGEST {
-        return name;
-    }
-    // What is cut off is told by a number of it.
-    let hash = hash(&name) & 0xff_ffff;
-    let mut end = LONGEST - 7;
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    let kept = &name[..end];
-    format!("{}-{hash:06x}", kept.trim_end_matches(['-', '.']))
-}
-
-/// The name of the wire between such a port and its interface.
-pub fn port_wire(switch: &str, port: &str) -> String {
-    format!("{switch}.{port}")
-}
-
 /// FNV-1a.
-fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -535,6 +309,70 @@ impl Lab {
             }
         }
         found
+    }
+}
+
+impl Reader {
+    pub(crate) fn switch(&mut self, node: &Node) -> Option<SwitchSpec> {
+        self.fields(node, "a switch", |r, f| SwitchSpec {
+            host: r.field(f, "host", Reader::text),
+            image: r.field(f, "image", Reader::text),
+            core: r.field(f, "core", Reader::core),
+            vlan: r.field(f, "vlan", Reader::flag),
+            multicast_snooping: r.field(f, "multicast-snooping", Reader::flag),
+            filter: r.field(f, "filter", Reader::file),
+            ports: r.field_or_default(f, "ports", |r, n| r.named(n, Reader::port)),
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn switch(&mut self, name: &'a str, spec: &'a SwitchSpec) {
+        if self.said.machines.contains_key(name) {
+            let message = format!("`{name}` is a machine and a switch");
+            self.add(message, "give one of them another name").key = true;
+        }
+        if self.lab.time != Time::Real {
+            let message =
+                "a switch has a worker of its own, which can't share a clock of the lab's own";
+            self.add(message, "say `time: real`, or use a wire with `bus: true`")
+                .key = true;
+        }
+        self.each("ports", &spec.ports, |c, port, its| c.port(name, port, its));
+        self.groups(name, spec);
+        if spec.vlan != Some(false) {
+            return;
+        }
+        let named = |vlan: Option<u16>, tagged: &[u16]| vlan.is_some() || !tagged.is_empty();
+        if spec
+            .ports
+            .values()
+            .any(|port| named(port.vlan, &port.tagged))
+        {
+            self.at("vlan", |c| {
+                let message = "its ports have VLANs, and it is not to keep them apart";
+                c.add(message, "leave `vlan` out here, or at the ports")
+                    .path
+                    .len()
+            });
+        }
+    }
+
+    /// What is at one wire of a switch is at all of them.
+    pub(crate) fn join_wires_of(&mut self, switch: &str) {
+        let Some(machine) = self.lab.machines.get(switch) else {
+            return;
+        };
+        let wires = machine
+            .interfaces
+            .values()
+            .filter_map(|it| it.wire.as_deref());
+        let wires: Vec<&'a str> = wires.collect();
+        let there = |wire: &&str| self.at_wires.get(wire).cloned().unwrap_or_default();
+        let all: HashSet<IpAddr> = wires.iter().flat_map(there).collect();
+        for wire in wires {
+            self.at_wires.insert(wire, all.clone());
+        }
     }
 }
 

@@ -6,7 +6,10 @@ use std::str::FromStr;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::{Span, UnitError};
+use crate::check::Check;
+use crate::node::{Kind, Node};
+use crate::read::Reader;
+use crate::{MachineSpec, Span, UnitError};
 
 /// The clock of a lab: `real`, `virtual`, or `{scaled: 2}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -184,6 +187,87 @@ impl JsonSchema for Factor {
             "exclusiveMinimum": 0,
             "maximum": 1_000_000
         })
+    }
+}
+
+impl Reader {
+    pub(crate) fn time(&mut self, node: &Node) -> Option<Time> {
+        if matches!(&node.kind, Kind::Scalar { .. }) {
+            let plain = Time::Virtual(Virtual::default());
+            return self.word(node, &[("real", Time::Real), ("virtual", plain)]);
+        }
+        self.one(node, "a clock", |r, f| {
+            let own = r.field(f, "virtual", |r, n| {
+                r.fields(n, "`virtual`", |r, f| {
+                    let uplinks = r.field_or_default(f, "uplinks", Reader::flag);
+                    let call = r.field(f, "call", Reader::parsed);
+                    let rdtsc = r.field_or_default(f, "rdtsc", Reader::flag);
+                    Time::Virtual(Virtual {
+                        uplinks,
+                        call,
+                        rdtsc,
+                    })
+                })
+            });
+            let scaled = r.field(f, "scaled", Reader::parsed).map(Time::Scaled);
+            own.or(scaled)
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    /// What a clock of the lab's own does not go with.
+    pub(crate) fn clock(&mut self) {
+        let lab = self.lab;
+        if lab.time == Time::Real {
+            return;
+        }
+        let first = lab.machines.values().next();
+        let other = |(_, machine): &(&String, &MachineSpec)| {
+            first.is_some_and(|first| first.image != machine.image)
+        };
+        let apart = |(_, machine): &(&String, &MachineSpec)| {
+            let differ = first.is_some_and(|first| first.worker_group() != machine.worker_group());
+            // Of a switch it has been told.
+            differ && machine.bridge.is_none()
+        };
+        // Of two that differ, one at least says where it is.
+        let two = [lab.machines.iter().find(apart), lab.machines.first()];
+        let mut saying = two.into_iter().flatten();
+        if let (Some(_), Some((name, machine))) =
+            (two[0], saying.find(|(_, it)| it.worker_group().is_some()))
+        {
+            let key = if machine.worker.is_some() {
+                "worker"
+            } else {
+                "core"
+            };
+            self.path = ["machines", name, key].map(str::to_owned).to_vec();
+            self.add(
+                "machines of several workers can't share a clock of the lab's own: each worker has a kernel of its own",
+                "give all machines the same `worker` and `core`, or none, or say `time: real`",
+            );
+        }
+        if let Some((name, _)) = lab.machines.iter().find(other) {
+            self.path = ["machines", name, "image"].map(str::to_owned).to_vec();
+            let fix = "give all machines the same image, or say `time: real`";
+            self.add(
+                "machines of several images can't share a clock of the lab's own: each image has a kernel of its own",
+                fix,
+            );
+        }
+        if lab.time.allows_uplinks() {
+            self.path.clear();
+            return;
+        }
+        for (name, _) in lab.wires.iter().filter(|(_, wire)| wire.uplink.is_some()) {
+            self.path = ["wires", name, "uplink"].map(str::to_owned).to_vec();
+            self.add(
+                "what is outside does not live by the lab's virtual clock",
+                "leave the uplink out, or say `time: {virtual: {uplinks: true}}`: runs are not the same then",
+            );
+        }
+        self.path.clear();
     }
 }
 

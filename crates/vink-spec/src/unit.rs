@@ -299,6 +299,13 @@ as_text!(
     "A probability: 1%, 0.5%, or a fraction such as 0.01"
 );
 
+/// How many bytes `64M` or `4G` are.
+pub fn memory_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = digits(text);
+    let unit = unit.trim_start().trim_end_matches(['B', 'b', 'i']);
+    scaled(number, unit).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

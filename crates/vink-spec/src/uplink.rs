@@ -1,13 +1,18 @@
 //! The outside end of a wire.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ShareSpec;
+use crate::change::{Object, Phase, Plan};
+use crate::check::Check;
+use crate::node::{Kind, Node};
+use crate::read::Reader;
+use crate::share::can_be_shared;
+use crate::{Lab, ShareSpec};
 
 /// What a wire is joined to outside the box. It has a short form, as in `--uplink`; see [`Uplink::from_str`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -222,6 +227,218 @@ impl fmt::Display for Uplink {
             Uplink::Share(share) => write!(f, "share:{share}"),
             Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens()),
         }
+    }
+}
+
+/// What becomes of a wire's uplink.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UplinkChange {
+    /// It is cut.
+    Remove {
+        /// The wire.
+        wire: String,
+    },
+    /// The wire is joined to something outside.
+    Add {
+        /// The wire.
+        wire: String,
+        /// What.
+        uplink: Uplink,
+    },
+}
+
+impl Object for UplinkChange {
+    fn diff(plan: &mut Plan<'_>) {
+        let (old, new) = (plan.old, plan.new);
+        let stays = |plan: &Plan<'_>, name: &str| !plan.wires_gone.contains(name);
+        let differs = |name: &String| {
+            let of = |lab: &'_ Lab| lab.wires.get(name).and_then(|wire| wire.uplink.clone());
+            of(old) != of(new)
+        };
+        for (name, was) in &old.wires {
+            if was.uplink.is_some() && (!stays(plan, name) || differs(name)) {
+                let wire = name.clone();
+                plan.step(Phase::UplinksGo, UplinkChange::Remove { wire });
+            }
+        }
+        // Those of wires that stay first.
+        let (staying, coming): (Vec<_>, Vec<_>) = new
+            .wires
+            .iter()
+            .partition(|(name, _)| !plan.wire_comes(name));
+        let staying = staying.into_iter().filter(|(name, _)| differs(name));
+        for (name, is) in staying.chain(coming) {
+            if let Some(uplink) = is.uplink.clone() {
+                let wire = name.clone();
+                plan.step(Phase::Uplinks, UplinkChange::Add { wire, uplink });
+            }
+        }
+    }
+
+    fn apply(&self, lab: &mut Lab) {
+        match self {
+            UplinkChange::Remove { wire } => lab.wire(wire, |w| w.uplink = None),
+            UplinkChange::Add { wire, uplink } => {
+                lab.wire(wire, |w| w.uplink = Some(uplink.clone()));
+            }
+        }
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UplinkChange::Remove { wire } => write!(f, "- uplink of {wire}"),
+            UplinkChange::Add { wire, uplink } => write!(f, "+ uplink of {wire}: {uplink}"),
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn uplink(&mut self, node: &Node) -> Option<Uplink> {
+        if matches!(&node.kind, Kind::Scalar { .. }) {
+            return self.parsed(node);
+        }
+        self.one(node, "an uplink", |r, f| {
+            let passt = r.field(f, "passt", |r, n| {
+                r.fields(n, "`passt`", |r, f| Uplink::Passt {
+                    publish: r.field_or_default(f, "publish", |r, n| r.list(n, Reader::text)),
+                })
+            });
+            let tap = r.field(f, "tap", Reader::text).map(Uplink::Tap);
+            let interface = r.field(f, "interface", Reader::text).map(Uplink::Interface);
+            let qemu = r.field(f, "qemu", Reader::text).map(Uplink::Qemu);
+            let connect = r
+                .field(f, "qemu-connect", Reader::text)
+                .map(Uplink::QemuConnect);
+            let dgram = r
+                .field(f, "qemu-dgram", Reader::text)
+                .map(Uplink::QemuDgram);
+            let machine = r
+                .field(f, "vhost-user", Reader::text)
+                .map(Uplink::VhostUser);
+            let wire = r.field(f, "wire", Reader::text).map(Uplink::Wire);
+            let udp = r.field(f, "udp", |r, n| {
+                let udp = r.fields(n, "`udp`", |r, f| {
+                    let listen = r.needed(f, (n, "listen", "0.0.0.0:7000"), Reader::socket);
+                    let peer = r.needed(f, (n, "peer", "192.0.2.1:7000"), Reader::socket);
+                    Some(Uplink::Udp {
+                        listen: listen?,
+                        peer: peer?,
+                    })
+                });
+                udp.flatten()
+            });
+            let share = r.field(f, "share", |r, n| {
+                r.fields(n, "`share`", |r, f| {
+                    Uplink::Share(ShareSpec {
+                        addresses: r.field_or_default(f, "addresses", |r, n| {
+                            r.list(n, Reader::own_address)
+                        }),
+                        ports: r.field_or_default(f, "ports", |r, n| r.list(n, Reader::parsed)),
+                        on_demand: r.field_or_default(f, "on-demand", Reader::flag),
+                        ephemeral: r
+                            .field(f, "ephemeral", |r, n| r.number(n, 0, u16::MAX))
+                            .unwrap_or(ShareSpec::default().ephemeral),
+                    })
+                })
+            });
+            let driver = r.field(f, "driver", Reader::driver).map(Uplink::Driver);
+            passt
+                .or(tap)
+                .or(interface)
+                .or(qemu)
+                .or(connect)
+                .or(dgram)
+                .or(machine)
+                .or(wire)
+                .or(udp)
+                .or(share)
+                .or(driver)
+        })
+    }
+
+    pub(crate) fn driver(&mut self, node: &Node) -> Option<Driver> {
+        self.one(node, "a driver", |r, f| {
+            let tap = r.field(f, "tap", Reader::text).map(Driver::Tap);
+            let interface = r.field(f, "interface", Reader::text);
+            let interface = interface.map(Driver::Interface);
+            let fanout = r.field(f, "fanout", |r, n| {
+                let fanout = r.fields(n, "`fanout`", |r, f| {
+                    let interface = r.needed(f, (n, "interface", "eth1"), Reader::text);
+                    let group = r.needed(f, (n, "group", "1"), |r, n| r.number(n, 0, u16::MAX));
+                    Some(Driver::Fanout {
+                        interface: interface?,
+                        group: group?,
+                    })
+                });
+                fanout.flatten()
+            });
+            let xdp = r.field(f, "xdp", |r, n| {
+                let xdp = r.fields(n, "`xdp`", |r, f| {
+                    let interface = r.needed(f, (n, "interface", "eth1"), Reader::text);
+                    let queue = r.field(f, "queue", |r, n| r.number(n, 0, u16::MAX));
+                    Some(Driver::Xdp {
+                        interface: interface?,
+                        queue: queue.unwrap_or(0),
+                    })
+                });
+                xdp.flatten()
+            });
+            tap.or(interface).or(fanout).or(xdp)
+        })
+    }
+
+    pub(crate) fn socket(&mut self, node: &Node) -> Option<std::net::SocketAddr> {
+        let text = self.text(node)?;
+        let socket = text.parse();
+        if socket.is_err() {
+            let message = format!("{text:?} is not an address and a port");
+            self.wrong(
+                node.span,
+                message,
+                "write it like 192.0.2.1:7000 or [2001:db8::1]:7000, without a name",
+            );
+        }
+        socket.ok()
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn uplink(&mut self, uplink: &Uplink) {
+        self.path.push(uplink.kind().to_owned());
+        match uplink {
+            Uplink::Tap(name) | Uplink::Interface(name) => self.interface_name(name),
+            // The host's struct sockaddr_un: unix(7).
+            Uplink::Qemu(path)
+            | Uplink::QemuConnect(path)
+            | Uplink::QemuDgram(path)
+            | Uplink::VhostUser(path)
+            | Uplink::Wire(path)
+                if path.is_empty() || path.len() > 107 =>
+            {
+                self.add(
+                    format!("{path:?} can't be the path of a socket"),
+                    "write a path of 1 to 107 bytes",
+                );
+            }
+            Uplink::Driver(driver) => self.uplink(&driver.opens()),
+            Uplink::Share(share) => {
+                let never = |address: &&IpAddr| !can_be_shared(**address);
+                for address in share.addresses.iter().filter(never) {
+                    self.add(
+                        format!("{address} can't be shared"),
+                        "write an address of the host's that other hosts reach",
+                    );
+                }
+            }
+            Uplink::Udp { listen, peer } if listen.is_ipv4() != peer.is_ipv4() => {
+                self.add(
+                    format!("{listen} can't send to {peer}"),
+                    "both must be IPv4, or both IPv6",
+                );
+            }
+            _ => {}
+        }
+        self.path.pop();
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vink_api::{Breakpoint, Breakpoints, Happening, NewBreakpoint, PacketVerdict};
 use vink_protocol::{Action, Answer, BreakpointScope, Hit, PacketDecision};
-use vink_spec::{Change, Lab as Spec, Stop};
+use vink_spec::{Change, Lab as Spec, NamedChange, Stop};
 
 use super::lab::{Lab, State};
 use super::status::name_is_good;
@@ -157,10 +157,10 @@ impl Lab {
                 }
             }
         };
-        let step = Change::AddBreakpoint {
-            breakpoint: name.clone(),
+        let step = Change::Breakpoint(NamedChange::Add {
+            name: name.clone(),
             spec: new.spec.clone(),
-        };
+        });
         self.reconcile(vec![step], true).await?;
         Ok(Breakpoint {
             name,
@@ -175,8 +175,11 @@ impl Lab {
         let _one = self.changing.lock().await;
         self.has_breakpoint(name)?;
         let breakpoint = name.to_owned();
-        self.reconcile(vec![Change::RemoveBreakpoint { breakpoint }], true)
-            .await
+        self.reconcile(
+            vec![Change::Breakpoint(NamedChange::Remove { name: breakpoint })],
+            true,
+        )
+        .await
     }
 
     /// Has a breakpoint do something, or nothing for a while. Its counters stay.

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use vink_protocol::Filter;
-use vink_spec::Change;
+use vink_spec::{Change, NamedChange};
 
 use super::lab::Lab;
 use crate::http_error::HttpError;
@@ -64,10 +64,13 @@ impl Lab {
     ) -> Result<(), HttpError> {
         for step in steps {
             let (what, text) = match step {
-                Change::AddBreakpoint { breakpoint, spec } => {
-                    (format!("breakpoint {breakpoint}: filter"), &spec.filter)
+                Change::Breakpoint(NamedChange::Add {
+                    name: breakpoint,
+                    spec,
+                }) => (format!("breakpoint {breakpoint}: filter"), &spec.filter),
+                Change::Path(NamedChange::Add { name: path, spec }) => {
+                    (format!("path {path}: filter"), &spec.filter)
                 }
-                Change::AddPath { path, spec } => (format!("path {path}: filter"), &spec.filter),
                 _ => continue,
             };
             let Some(text) = text else { continue };
@@ -81,8 +84,8 @@ impl Lab {
         let state = &mut *state;
         // Those of what is there, and of what comes.
         let coming = steps.iter().filter_map(|step| match step {
-            Change::AddBreakpoint { spec, .. } => spec.filter.as_ref(),
-            Change::AddPath { spec, .. } => spec.filter.as_ref(),
+            Change::Breakpoint(NamedChange::Add { spec, .. }) => spec.filter.as_ref(),
+            Change::Path(NamedChange::Add { spec, .. }) => spec.filter.as_ref(),
             _ => None,
         });
         let set = state.spec.breakpoints.values();

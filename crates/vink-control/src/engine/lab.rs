@@ -13,7 +13,10 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use vink_api::{Applied, ChangeKind, Event, Happening, LabState, PutLab, Restarted};
 use vink_protocol::{self as protocol, Action};
-use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
+use vink_spec::{
+    check_lab, diff, Change, FilterChange, Lab as Spec, MachineChange, NamedChange, ProgramChange,
+    SwitchChange, Time, UplinkChange,
+};
 
 use super::capture::ActiveCapture;
 use super::clock::{is_acting, Clock};
@@ -502,18 +505,22 @@ impl Lab {
             let state = self.state();
             let steps = diff(&Spec::default(), &state.spec);
             let concerns = |step: &Change| match step {
-                Change::AddMachine { machine, .. }
-                | Change::SetSwitch {
+                Change::Machine(MachineChange::Add { machine, .. })
+                | Change::Switch(SwitchChange {
                     switch: machine, ..
+                })
+                | Change::Machine(MachineChange::Setup { machine, .. })
+                | Change::Program(ProgramChange::Add { machine, .. }) => {
+                    again.contains(machine.as_str())
                 }
-                | Change::Setup { machine, .. }
-                | Change::AddProgram { machine, .. } => again.contains(machine.as_str()),
-                Change::Filter { place, .. } => again.contains(machine_of(place)),
-                Change::AddUplink { wire, .. } => {
+                Change::Filter(FilterChange { place, .. }) => again.contains(machine_of(place)),
+                Change::Uplink(UplinkChange::Add { wire, .. }) => {
                     let placement = state.wires.get(wire);
                     placement.is_none_or(|placement| placement.uplink.is_none())
                 }
-                Change::AddSeries { spec, .. } => numbers.contains(&state.worker_of_series(spec)),
+                Change::Series(NamedChange::Add { spec, .. }) => {
+                    numbers.contains(&state.worker_of_series(spec))
+                }
                 _ => false,
             };
             steps.into_iter().filter(concerns).collect()
@@ -892,14 +899,10 @@ fn check(name: &str, asked: &PutLab) -> Result<(), HttpError> {
             .hint("leave `paused` out, or give the lab a clock of its own: `time: virtual`")
             .at("/paused"));
     }
-    let Err(mistakes) = check_lab(&asked.spec, Some(&PathBuf::from(&asked.folder))) else {
-        return Ok(());
-    };
-    let mut fault = HttpError::invalid(mistakes.to_string());
-    for mistake in &mistakes.0 {
-        fault = fault.at(format!("/spec/{}", mistake.path.replace('.', "/")));
-    }
-    Err(fault)
+    let folder = PathBuf::from(&asked.folder);
+    check_lab(&asked.spec, Some(&folder))
+        .map(drop)
+        .map_err(|mistakes| HttpError::of_mistakes(&mistakes, "/spec"))
 }
 
 impl State {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use vink_api::{Happening, HostState, HostStatus};
 use vink_protocol::{UplinkTarget, WatchdogReport, WireKeys, WorkerConfig};
-use vink_spec::{Change, HostSpec};
+use vink_spec::{Change, HostSpec, MachineChange};
 use vink_sys::rustix::rand::{getrandom, GetRandomFlags};
 
 use super::lab::{Lab, State};
@@ -54,7 +54,9 @@ impl Lab {
         for step in steps {
             match step {
                 Change::Options(options) => specs.clone_from(&options.hosts),
-                Change::AddMachine { spec, .. } => names.extend(spec.host.as_deref()),
+                Change::Machine(MachineChange::Add { spec, .. }) => {
+                    names.extend(spec.host.as_deref())
+                }
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vink_api::{NewPod, PacketPath, Pod};
 use vink_protocol::{Action, Answer, PathStatus, PodStatus};
-use vink_spec::{check_lab, Change, PathSpec, PodSpec};
+use vink_spec::{check_lab, Change, NamedChange, PathSpec, PodSpec};
 
 use super::lab::{Lab, State};
 use super::status::name_is_good;
@@ -161,10 +161,10 @@ impl Lab {
                     return Err(fault);
                 }
             }
-            let step = Change::AddPod {
-                pod: new.name.clone(),
+            let step = Change::Pod(NamedChange::Add {
+                name: new.name.clone(),
                 spec,
-            };
+            });
             self.reconcile(vec![step], true).await?;
         }
         self.pod(&new.name).await
@@ -216,7 +216,7 @@ impl Lab {
         let was = self.packet_path(name).await?;
         let _one = self.changing.lock().await;
         let path = name.to_owned();
-        self.reconcile(vec![Change::RemovePath { path }], true)
+        self.reconcile(vec![Change::Path(NamedChange::Remove { name: path })], true)
             .await?;
         Ok(was)
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use vink_api::{Happening, NewProgram, Program, ProgramState};
 use vink_protocol::{Action, Answer, Event};
-use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart, Rights};
+use vink_spec::{named_by, Change, ProgramChange, ProgramSpec, Readiness, Ready, Restart, Rights};
 
 use super::clock::{Goal, Requester, WakeCondition};
 use super::input::InputEnd;
@@ -328,17 +328,17 @@ impl Lab {
         // All are known before the first waits for another.
         let mut waiting = Vec::with_capacity(steps.len());
         for (at, step) in steps.iter().enumerate() {
-            let (Change::AddProgram {
+            let (Change::Program(ProgramChange::Add {
                 machine,
                 program,
                 spec,
-            }
-            | Change::RestartProgram {
+            })
+            | Change::Program(ProgramChange::Restart {
                 machine,
                 program,
                 spec,
                 ..
-            }) = step
+            })) = step
             else {
                 continue;
             };

@@ -14,8 +14,9 @@ use ipnet::IpNet;
 use vink_api::Happening;
 use vink_protocol::{Action, Answer, NewInterface, NewMachine, UplinkTarget};
 use vink_spec::{
-    derived_mac, inside, mac_bytes, Change, Core, FileSpec, Interface, MachineSpec, Route,
-    Settings, WireSpec,
+    derived_mac, inside, mac_bytes, Change, Core, EventsChange, FileChange, FileSpec, FilterChange,
+    Interface, InterfaceChange, MachineChange, MachineSpec, NamedChange, ProgramChange, Route,
+    RoutesChange, Settings, SwitchChange, SysctlChange, UplinkChange, WireChange, WireSpec,
 };
 
 use super::lab::{api_change, Lab, State, WirePlacement};
@@ -130,14 +131,14 @@ impl Lab {
             }
             let exclusive = matches!(
                 steps[at],
-                Change::RemoveProgram { .. }
+                Change::Program(ProgramChange::Remove { .. })
                     | Change::Options(_)
-                    | Change::SetSwitch { .. }
-                    | Change::Setup { .. }
-                    | Change::Filter { .. }
-                    | Change::AddProgram { .. }
-                    | Change::RestartProgram { .. }
-                    | Change::Events { .. }
+                    | Change::Switch(SwitchChange { .. })
+                    | Change::Machine(MachineChange::Setup { .. })
+                    | Change::Filter(FilterChange { .. })
+                    | Change::Program(ProgramChange::Add { .. })
+                    | Change::Program(ProgramChange::Restart { .. })
+                    | Change::Events(EventsChange { .. })
             );
             // A step needs the commits of steps of other kinds: a machine those of its wires.
             let kind = std::mem::discriminant(&steps[at]);
@@ -231,13 +232,15 @@ impl Lab {
         }
         if let Some(fault) = failed {
             match step {
-                Change::AddMachine { machine, .. } => self.state().unplace(machine),
-                Change::AddInterface {
+                Change::Machine(MachineChange::Add { machine, .. }) => {
+                    self.state().unplace(machine)
+                }
+                Change::Interface(InterfaceChange::Add {
                     machine, interface, ..
-                } => self.state().detach(machine, interface),
+                }) => self.state().detach(machine, interface),
                 _ => {}
             }
-            if let Change::AddUplink { wire, .. } = step {
+            if let Change::Uplink(UplinkChange::Add { wire, .. }) = step {
                 self.end_driver(wire).await;
             }
             return Err((step_in_flight.at, fault));
@@ -257,7 +260,7 @@ impl Lab {
 
     /// Applies a step to the lab's state, and sends its events.
     pub(super) fn commit(&self, step: &Change, commit: bool) {
-        if let Change::RemoveMachine { machine, again } = step {
+        if let Change::Machine(MachineChange::Remove { machine, again }) = step {
             let mut state = self.state();
             match again {
                 Some(_) => state.rulesets.lost(|lost| lost == machine),
@@ -280,13 +283,13 @@ impl Lab {
             revision,
         });
         match step {
-            Change::SetWire { wire, new, .. } => self.tell(Happening::Wire {
+            Change::Wire(WireChange::Set { wire, new, .. }) => self.tell(Happening::Wire {
                 wire: wire.clone(),
                 from: None,
                 settings: new.settings.clone(),
                 up: new.up != Some(false),
             }),
-            Change::Plug { wire, up } => {
+            Change::Wire(WireChange::Plug { wire, up }) => {
                 let settings = {
                     let state = self.state();
                     let wire = state.spec.wires.get(wire);
@@ -311,25 +314,27 @@ impl Lab {
         commit: bool,
     ) -> Result<usize, (usize, HttpError)> {
         match &steps[0] {
-            Change::Setup { .. } => {
+            Change::Machine(MachineChange::Setup { .. }) => {
                 let count = steps
                     .iter()
-                    .take_while(|step| matches!(step, Change::Setup { .. }))
+                    .take_while(|step| matches!(step, Change::Machine(MachineChange::Setup { .. })))
                     .count();
                 self.run_setup(&steps[..count], commit).await?;
                 Ok(count)
             }
-            Change::Filter { place, new, .. } => {
+            Change::Filter(FilterChange { place, new, .. }) => {
                 let done = self.carry_out_filter(place, new.as_ref()).await;
                 done.map_err(|fault| (0, fault))?;
                 self.commit(&steps[0], commit);
                 Ok(1)
             }
-            Change::AddProgram { .. } | Change::RestartProgram { .. } => {
+            Change::Program(ProgramChange::Add { .. })
+            | Change::Program(ProgramChange::Restart { .. }) => {
                 let is_program = |step: &&Change| {
                     matches!(
                         step,
-                        Change::AddProgram { .. } | Change::RestartProgram { .. }
+                        Change::Program(ProgramChange::Add { .. })
+                            | Change::Program(ProgramChange::Restart { .. })
                     )
                 };
                 let count = steps.iter().take_while(is_program).count();
@@ -339,14 +344,14 @@ impl Lab {
                 self.start_named(&steps[..count]).await?;
                 Ok(count)
             }
-            Change::RemoveProgram { machine, program } => {
+            Change::Program(ProgramChange::Remove { machine, program }) => {
                 self.remove_named(machine, program).await;
                 self.commit(&steps[0], commit);
                 Ok(1)
             }
-            Change::SetSwitch {
+            Change::Switch(SwitchChange {
                 switch, old, new, ..
-            } => {
+            }) => {
                 self.set_switch(switch, old.as_ref(), new)
                     .await
                     .map_err(|fault| (0, fault))?;
@@ -397,7 +402,9 @@ impl Lab {
         let mut next = steps.iter().enumerate();
         loop {
             while running.len() < MAX_PARALLEL_SETUPS && failed.is_none() {
-                let Some((at, Change::Setup { machine, lines })) = next.next() else {
+                let Some((at, Change::Machine(MachineChange::Setup { machine, lines }))) =
+                    next.next()
+                else {
                     break;
                 };
                 let (lab, machine, lines) = (self.clone(), machine.clone(), lines.clone());
@@ -438,7 +445,7 @@ impl Lab {
         commit: bool,
     ) -> Result<(), (usize, HttpError)> {
         for (at, step) in steps.iter().enumerate() {
-            if let Change::Setup { machine, lines } = step {
+            if let Change::Machine(MachineChange::Setup { machine, lines }) = step {
                 for line in lines {
                     let ran = self.set_up_line(machine, line).await;
                     ran.map_err(|fault| (at, fault))?;
@@ -461,7 +468,7 @@ impl Lab {
         commit: bool,
     ) -> Result<Vec<WorkerCmd>, HttpError> {
         match step {
-            Change::AddMachine { machine, spec } => {
+            Change::Machine(MachineChange::Add { machine, spec }) => {
                 let worker = self.worker_for(spec).await?;
                 let wires = spec.interfaces.values();
                 self.prepare_wires(worker, wires.filter_map(|it| it.wire.as_deref()))
@@ -499,7 +506,7 @@ impl Lab {
                 }
                 Ok(commands)
             }
-            Change::AddUplink { wire, uplink } => {
+            Change::Uplink(UplinkChange::Add { wire, uplink }) => {
                 let time = self.state().spec.time;
                 if !time.allows_uplinks() {
                     let error = format!(
@@ -561,8 +568,8 @@ impl Lab {
             }
             step => {
                 match step {
-                    Change::RemoveUplink { wire } => self.end_driver(wire).await,
-                    Change::AddInterface { machine, spec, .. } => {
+                    Change::Uplink(UplinkChange::Remove { wire }) => self.end_driver(wire).await,
+                    Change::Interface(InterfaceChange::Add { machine, spec, .. }) => {
                         let worker = self.worker_for_machine(machine)?;
                         self.prepare_wires(worker, spec.wire.as_deref().into_iter())
                             .await?;
@@ -933,7 +940,7 @@ impl State {
         commit: bool,
     ) -> Result<Vec<WorkerCmd>, HttpError> {
         let commands = match step {
-            Change::RemoveUplink { wire } => {
+            Change::Uplink(UplinkChange::Remove { wire }) => {
                 let placement = self.wires.get_mut(wire);
                 let worker = placement.and_then(|placement| {
                     placement.uplink_error = None;
@@ -943,7 +950,7 @@ impl State {
                 let command = worker.map(|w| WorkerCmd::new(w, Action::RemoveUplink { wire }));
                 command.into_iter().collect()
             }
-            Change::RemoveInterface { machine, interface } => {
+            Change::Interface(InterfaceChange::Remove { machine, interface }) => {
                 let worker = self.worker_for_machine(machine)?;
                 self.detach(machine, interface);
                 let action = Action::Detach {
@@ -952,14 +959,14 @@ impl State {
                 };
                 vec![WorkerCmd::new(worker, action)]
             }
-            Change::RemoveMachine { machine, .. } => {
+            Change::Machine(MachineChange::Remove { machine, .. }) => {
                 let worker = self.worker_for_machine(machine)?;
                 self.forget_programs(machine);
                 self.unplace(machine);
                 let machine = machine.clone();
                 vec![WorkerCmd::new(worker, Action::RemoveMachine { machine })]
             }
-            Change::RemoveWire { wire, .. } => {
+            Change::Wire(WireChange::Remove { wire, .. }) => {
                 let placement = self.wires.remove(wire).unwrap_or_default();
                 let command = |worker: &usize| {
                     let wire = wire.clone();
@@ -968,18 +975,21 @@ impl State {
                 placement.workers.iter().map(command).collect()
             }
             // Workers make it with its first end.
-            Change::AddWire { wire, .. } => {
+            Change::Wire(WireChange::Add { wire, .. }) => {
                 self.wires.insert(wire.clone(), WirePlacement::default());
                 Vec::new()
             }
-            Change::RemoveBreakpoint { breakpoint } => {
+            Change::Breakpoint(NamedChange::Remove { name: breakpoint }) => {
                 let command = |worker| {
                     let breakpoint = breakpoint.clone();
                     WorkerCmd::new(worker, Action::RemoveBreakpoint { breakpoint })
                 };
                 self.alive().into_iter().map(command).collect()
             }
-            Change::AddBreakpoint { breakpoint, spec } => {
+            Change::Breakpoint(NamedChange::Add {
+                name: breakpoint,
+                spec,
+            }) => {
                 let command = |worker| WorkerCmd {
                     undo: Some(Action::RemoveBreakpoint {
                         breakpoint: breakpoint.clone(),
@@ -988,26 +998,26 @@ impl State {
                 };
                 self.alive().into_iter().map(command).collect()
             }
-            Change::RemovePod { pod } => {
+            Change::Pod(NamedChange::Remove { name: pod }) => {
                 let command = |worker| {
                     let pod = pod.clone();
                     WorkerCmd::new(worker, Action::RevokePod { pod, forget: true })
                 };
                 self.pod_workers().into_iter().map(command).collect()
             }
-            Change::AddPod { pod, spec } => {
+            Change::Pod(NamedChange::Add { name: pod, spec }) => {
                 let action = self.load_pod(lab, pod, spec)?;
                 let command = |worker| WorkerCmd::new(worker, action.clone());
                 self.pod_workers().into_iter().map(command).collect()
             }
-            Change::RemovePath { path } => {
+            Change::Path(NamedChange::Remove { name: path }) => {
                 let command = |worker| {
                     let path = path.clone();
                     WorkerCmd::new(worker, Action::RemovePath { path })
                 };
                 self.pod_workers().into_iter().map(command).collect()
             }
-            Change::AddPath { path, spec } => {
+            Change::Path(NamedChange::Add { name: path, spec }) => {
                 let here = self.worker_of_path(spec);
                 let command = |worker| match here == Some(worker) {
                     true => WorkerCmd::new(worker, self.add_path(path, spec)),
@@ -1019,14 +1029,14 @@ impl State {
                 };
                 self.pod_workers().into_iter().map(command).collect()
             }
-            Change::RemoveSeries { series } => {
+            Change::Series(NamedChange::Remove { name: series }) => {
                 let command = |worker| {
                     let series = series.clone();
                     WorkerCmd::new(worker, Action::RemoveSeries { series })
                 };
                 self.alive().into_iter().map(command).collect()
             }
-            Change::AddSeries { series, spec } => {
+            Change::Series(NamedChange::Add { name: series, spec }) => {
                 let action = Action::AddSeries {
                     series: series.clone(),
                     what: spec.clone(),
@@ -1040,8 +1050,8 @@ impl State {
                     ..WorkerCmd::new(self.worker_of_series(spec), action)
                 }]
             }
-            Change::SetWire { wire, old, new } => self.set_wire(wire, old, new),
-            Change::Plug { wire, up } => {
+            Change::Wire(WireChange::Set { wire, old, new }) => self.set_wire(wire, old, new),
+            Change::Wire(WireChange::Plug { wire, up }) => {
                 let placement = self.wires.get(wire).cloned().unwrap_or_default();
                 let command = |worker: &usize| {
                     let wire = wire.clone();
@@ -1049,14 +1059,14 @@ impl State {
                 };
                 placement.workers.iter().map(command).collect()
             }
-            Change::Forward { machine, forward } => {
+            Change::Machine(MachineChange::Forward { machine, forward }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let (machine, forward) = (machine.clone(), *forward);
                 vec![WorkerCmd::new(worker, Action::Forward { machine, forward })]
             }
-            Change::Sysctl {
+            Change::Sysctl(SysctlChange {
                 machine, name, new, ..
-            } => {
+            }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let set = new.as_ref().map(|value| {
                     let action = Action::Sysctl {
@@ -1070,9 +1080,9 @@ impl State {
                 // again.
                 set.into_iter().collect()
             }
-            Change::File {
+            Change::File(FileChange {
                 machine, path, new, ..
-            } => {
+            }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let mut spec = self.spec.machines.get(machine).cloned().unwrap_or_default();
                 match new {
@@ -1083,11 +1093,11 @@ impl State {
                 let machine = machine.clone();
                 vec![WorkerCmd::new(worker, Action::Files { machine, files })]
             }
-            Change::AddInterface {
+            Change::Interface(InterfaceChange::Add {
                 machine,
                 interface,
                 spec,
-            } => {
+            }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let mut commands = match &spec.wire {
                     Some(wire) => {
@@ -1112,12 +1122,12 @@ impl State {
                 }
                 commands
             }
-            Change::Addresses {
+            Change::Interface(InterfaceChange::Addresses {
                 machine,
                 interface,
                 old,
                 new,
-            } => {
+            }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let command = |address: &IpNet, remove| WorkerCmd {
                     // A program may have removed it.
@@ -1138,7 +1148,7 @@ impl State {
                     .chain(come.map(|address| command(address, false)))
                     .collect()
             }
-            Change::Routes { machine, old, new } => {
+            Change::Routes(RoutesChange { machine, old, new }) => {
                 let worker = self.worker_for_machine(machine)?;
                 let mut commands = Vec::new();
                 // All are added again: routes that went with an interface are not known.

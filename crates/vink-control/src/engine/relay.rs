@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use vink_api::{NewRelay, ProgramState, Relay};
-use vink_spec::{Change, RelayProtocol, RelaySpec};
+use vink_spec::{Change, ProgramChange, RelayProtocol, RelaySpec};
 
 use super::lab::Lab;
 use super::status::name_is_good;
@@ -113,15 +113,15 @@ impl Lab {
                 spec.to
             )));
         }
-        let add = Change::AddProgram {
+        let add = Change::Program(ProgramChange::Add {
             machine: machine.to_owned(),
             program: name.clone(),
             spec: spec.program(),
-        };
-        let remove = Change::RemoveProgram {
+        });
+        let remove = Change::Program(ProgramChange::Remove {
             machine: machine.to_owned(),
             program: name.clone(),
-        };
+        });
         let _one = self.changing.lock().await;
         {
             let state = self.state();
@@ -149,10 +149,10 @@ impl Lab {
     pub(crate) async fn remove_relay(self: &Arc<Lab>, which: &str) -> Result<Relay, HttpError> {
         let _one = self.changing.lock().await;
         let last = self.relay(which).await?;
-        let step = Change::RemoveProgram {
+        let step = Change::Program(ProgramChange::Remove {
             machine: last.machine.clone(),
             program: last.name.clone(),
-        };
+        });
         self.reconcile(vec![step], true).await?;
         Ok(Relay {
             state: ProgramState::Ended,

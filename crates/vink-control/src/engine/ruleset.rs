@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vink_api::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
-use vink_spec::{nft_messages, Change, FileSpec, Rights, Ruleset, RulesetTable, WITH_SBIN};
+use vink_spec::{
+    nft_messages, Change, FileSpec, FilterChange, InterfaceChange, MachineChange, Rights, Ruleset,
+    RulesetTable, WITH_SBIN,
+};
 
 use super::lab::{Lab, State};
 use crate::http_error::HttpError;
@@ -131,11 +134,11 @@ impl Lab {
             });
         }
         self.load(place, &new.text, new.file.clone()).await?;
-        let step = Change::Filter {
+        let step = Change::Filter(FilterChange {
             place: place.to_owned(),
             new: Some(FileSpec::Text(new.text)),
             replaces: true,
-        };
+        });
         self.commit(&step, true);
         self.filter_in_force(place)
     }
@@ -144,11 +147,11 @@ impl Lab {
     pub(crate) async fn remove_filter(self: &Arc<Lab>, place: &str) -> Result<(), HttpError> {
         let _one = self.changing.lock().await;
         self.filter_in_force(place)?;
-        let step = Change::Filter {
+        let step = Change::Filter(FilterChange {
             place: place.to_owned(),
             new: None,
             replaces: true,
-        };
+        });
         self.reconcile(vec![step], true).await
     }
 
@@ -423,9 +426,9 @@ impl Lab {
     /// Steps that carry filters within them, with the filters as steps of their own.
     pub(super) fn with_filters(&self, steps: Vec<Change>) -> Vec<Change> {
         let gone = |step: &Change| match step {
-            Change::Filter {
+            Change::Filter(FilterChange {
                 place, new: None, ..
-            } => Some(place.clone()),
+            }) => Some(place.clone()),
             _ => None,
         };
         let said: HashSet<String> = steps.iter().filter_map(gone).collect();
@@ -433,44 +436,46 @@ impl Lab {
         for step in steps {
             let mut later = Vec::new();
             let mut add = |place: String, filter: &mut Option<FileSpec>| {
-                later.extend(filter.take().map(|filter| Change::Filter {
-                    place,
-                    new: Some(filter),
-                    replaces: false,
+                later.extend(filter.take().map(|filter| {
+                    Change::Filter(FilterChange {
+                        place,
+                        new: Some(filter),
+                        replaces: false,
+                    })
                 }));
             };
             let step = match step {
-                Change::AddMachine { machine, mut spec } => {
+                Change::Machine(MachineChange::Add { machine, mut spec }) => {
                     add(machine.clone(), &mut spec.filter);
                     for (interface, its) in &mut spec.interfaces {
                         add(format!("{machine}:{interface}"), &mut its.filter);
                     }
-                    Change::AddMachine { machine, spec }
+                    Change::Machine(MachineChange::Add { machine, spec })
                 }
-                Change::AddInterface {
+                Change::Interface(InterfaceChange::Add {
                     machine,
                     interface,
                     mut spec,
-                } => {
+                }) => {
                     add(format!("{machine}:{interface}"), &mut spec.filter);
-                    Change::AddInterface {
+                    Change::Interface(InterfaceChange::Add {
                         machine,
                         interface,
                         spec,
-                    }
+                    })
                 }
-                Change::RemoveInterface { machine, interface } => {
+                Change::Interface(InterfaceChange::Remove { machine, interface }) => {
                     let place = format!("{machine}:{interface}");
                     let has = !self.state().rulesets.tables(&place).is_empty();
                     // After the interface: nothing passes without it.
                     if has && !said.contains(&place) {
-                        later.push(Change::Filter {
+                        later.push(Change::Filter(FilterChange {
                             place,
                             new: None,
                             replaces: true,
-                        });
+                        }));
                     }
-                    Change::RemoveInterface { machine, interface }
+                    Change::Interface(InterfaceChange::Remove { machine, interface })
                 }
                 step => step,
             };

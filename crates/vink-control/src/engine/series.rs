@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use vink_api::{NewSeries, RowsQuery, Series, SeriesRows};
 use vink_protocol::{Action, Answer};
-use vink_spec::{check_lab, Change};
+use vink_spec::{check_lab, Change, NamedChange};
 
 use super::lab::{Lab, State};
 use super::rows::{open, rows};
@@ -128,10 +128,10 @@ impl Lab {
                     return Err(fault);
                 }
             }
-            let step = Change::AddSeries {
-                series: new.name.clone(),
+            let step = Change::Series(NamedChange::Add {
+                name: new.name.clone(),
                 spec: new.spec,
-            };
+            });
             self.reconcile(vec![step], true).await?;
         }
         let all = self.all_series().await?;
@@ -148,8 +148,11 @@ impl Lab {
         };
         let _one = self.changing.lock().await;
         let series = name.to_owned();
-        self.reconcile(vec![Change::RemoveSeries { series }], true)
-            .await?;
+        self.reconcile(
+            vec![Change::Series(NamedChange::Remove { name: series })],
+            true,
+        )
+        .await?;
         Ok(was)
     }
 }

@@ -13,7 +13,10 @@ use vink_api::{
     WorkerStatus,
 };
 use vink_protocol::{Action, Answer, InterfaceStatus, Status};
-use vink_spec::{diff, Change, Core, Lab as Spec, MachineSpec, WireSpec};
+use vink_spec::{
+    diff, Change, Core, InterfaceChange, Lab as Spec, MachineChange, MachineSpec, ProgramChange,
+    RoutesChange, UplinkChange, WireChange, WireSpec,
+};
 
 use super::lab::{Lab, State};
 use super::stuck::Stuck;
@@ -253,25 +256,23 @@ impl Lab {
                 }
                 let programs = std::mem::take(&mut spec.programs);
                 let setup = std::mem::take(&mut spec.setup);
-                steps.push(Change::AddMachine {
+                steps.push(Change::Machine(MachineChange::Add {
                     machine: name.clone(),
                     spec: Box::new(spec),
-                });
+                }));
                 if !setup.is_empty() {
-                    steps.push(Change::Setup {
+                    steps.push(Change::Machine(MachineChange::Setup {
                         machine: name.clone(),
                         lines: setup,
-                    });
+                    }));
                 }
-                steps.extend(
-                    programs
-                        .into_iter()
-                        .map(|(program, spec)| Change::AddProgram {
-                            machine: name.clone(),
-                            program,
-                            spec,
-                        }),
-                );
+                steps.extend(programs.into_iter().map(|(program, spec)| {
+                    Change::Program(ProgramChange::Add {
+                        machine: name.clone(),
+                        program,
+                        spec,
+                    })
+                }));
             }
             self.change(steps).await?;
         }
@@ -282,10 +283,10 @@ impl Lab {
         let _one = self.changing.lock().await;
         self.state().machine(&self.name, machine)?;
         let machine = machine.to_owned();
-        let step = Change::RemoveMachine {
+        let step = Change::Machine(MachineChange::Remove {
             machine,
             again: None,
-        };
+        });
         self.change(vec![step]).await
     }
 
@@ -319,11 +320,11 @@ impl Lab {
                     steps.extend(state.wire_if_new(wire));
                 }
             }
-            steps.push(Change::AddInterface {
+            steps.push(Change::Interface(InterfaceChange::Add {
                 machine: machine.to_owned(),
                 interface: new.name.clone(),
                 spec: new.spec,
-            });
+            }));
             self.change(steps).await?;
         }
         self.interface(machine, &new.name).await
@@ -376,29 +377,29 @@ impl Lab {
                         steps.extend(state.wire_if_new(wire));
                     }
                     new.wire = wire;
-                    steps.push(Change::RemoveInterface {
+                    steps.push(Change::Interface(InterfaceChange::Remove {
                         machine: machine.to_owned(),
                         interface: interface.to_owned(),
-                    });
-                    steps.push(Change::AddInterface {
+                    }));
+                    steps.push(Change::Interface(InterfaceChange::Add {
                         machine: machine.to_owned(),
                         interface: interface.to_owned(),
                         spec: new,
-                    });
+                    }));
                     if !spec.routes.is_empty() {
-                        steps.push(Change::Routes {
+                        steps.push(Change::Routes(RoutesChange {
                             machine: machine.to_owned(),
                             old: spec.routes.clone(),
                             new: spec.routes.clone(),
-                        });
+                        }));
                     }
                 } else if new.addresses != old {
-                    steps.push(Change::Addresses {
+                    steps.push(Change::Interface(InterfaceChange::Addresses {
                         machine: machine.to_owned(),
                         interface: interface.to_owned(),
                         old,
                         new: new.addresses,
-                    });
+                    }));
                 }
             }
             self.change(steps).await?;
@@ -417,10 +418,10 @@ impl Lab {
             state.machine(&self.name, machine)?;
             state.interface(machine, interface)?;
         }
-        let step = Change::RemoveInterface {
+        let step = Change::Interface(InterfaceChange::Remove {
             machine: machine.to_owned(),
             interface: interface.to_owned(),
-        };
+        });
         self.change(vec![step]).await
     }
 
@@ -496,13 +497,15 @@ impl Lab {
             // A wire that the file does not describe becomes a bus with its third end.
             spec.bus = Some(spec.bus.unwrap_or(true));
             let uplink = spec.uplink.take();
-            let mut steps = vec![Change::AddWire {
+            let mut steps = vec![Change::Wire(WireChange::Add {
                 wire: name.clone(),
                 spec,
-            }];
-            steps.extend(uplink.map(|uplink| Change::AddUplink {
-                wire: name.clone(),
-                uplink,
+            })];
+            steps.extend(uplink.map(|uplink| {
+                Change::Uplink(UplinkChange::Add {
+                    wire: name.clone(),
+                    uplink,
+                })
             }));
             self.change(steps).await?;
         }
@@ -548,16 +551,16 @@ impl Lab {
                     None => new.settings = new.settings.with(&change.settings).plain(),
                 }
                 if (&new.settings, &new.from) != (&old.settings, &old.from) {
-                    steps.push(Change::SetWire {
+                    steps.push(Change::Wire(WireChange::Set {
                         wire: name.to_owned(),
                         old: Box::new(old.clone()),
                         new: Box::new(new),
-                    });
+                    }));
                 }
                 let was_up = old.up != Some(false);
                 if let Some(up) = change.up.filter(|up| *up != was_up) {
                     let wire = name.to_owned();
-                    steps.push(Change::Plug { wire, up });
+                    steps.push(Change::Wire(WireChange::Plug { wire, up }));
                 }
             }
             self.change(steps).await?;
@@ -573,7 +576,7 @@ impl Lab {
             let spec = state.wire(&self.name, name)?;
             if spec.uplink.is_some() {
                 let wire = name.to_owned();
-                steps.push(Change::RemoveUplink { wire });
+                steps.push(Change::Uplink(UplinkChange::Remove { wire }));
             }
             let ends = state.spec.ends();
             let mut come = Vec::new();
@@ -581,18 +584,18 @@ impl Lab {
                 let mut spec = state.spec.machines[*machine].interfaces[*interface].clone();
                 spec.wire = None;
                 let (machine, interface) = ((*machine).to_owned(), (*interface).to_owned());
-                steps.push(Change::RemoveInterface {
+                steps.push(Change::Interface(InterfaceChange::Remove {
                     machine: machine.clone(),
                     interface: interface.clone(),
-                });
-                come.push(Change::AddInterface {
+                }));
+                come.push(Change::Interface(InterfaceChange::Add {
                     machine,
                     interface,
                     spec,
-                });
+                }));
             }
             let wire = name.to_owned();
-            steps.push(Change::RemoveWire { wire, again: None });
+            steps.push(Change::Wire(WireChange::Remove { wire, again: None }));
             steps.extend(come);
         }
         self.change(steps).await
@@ -662,7 +665,7 @@ impl State {
         if let Some(at) = at.filter(|_| {
             steps
                 .iter()
-                .all(|step| !matches!(step, Change::RemoveMachine { .. }))
+                .all(|step| !matches!(step, Change::Machine(MachineChange::Remove { .. })))
         }) {
             let names = self.spec.switches.keys().map(String::as_str);
             return Err(HttpError::no("switch", at, names, "in the lab"));
@@ -715,12 +718,14 @@ impl State {
 
     /// A wire that only interfaces name comes with the first of them, and takes any number.
     fn wire_if_new(&self, wire: &str) -> Option<Change> {
-        (!self.spec.wires.contains_key(wire)).then(|| Change::AddWire {
-            wire: wire.to_owned(),
-            spec: WireSpec {
-                bus: Some(true),
-                ..WireSpec::default()
-            },
+        (!self.spec.wires.contains_key(wire)).then(|| {
+            Change::Wire(WireChange::Add {
+                wire: wire.to_owned(),
+                spec: WireSpec {
+                    bus: Some(true),
+                    ..WireSpec::default()
+                },
+            })
         })
     }
 
