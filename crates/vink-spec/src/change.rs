@@ -35,6 +35,11 @@ pub(crate) trait Object: Sized {
     /// Takes this step in the model. What names something that isn't there changes nothing.
     fn apply(&self, lab: &mut Lab);
 
+    /// Whether another step does the same, as to something else.
+    fn is_like(&self, _other: &Self) -> bool {
+        true
+    }
+
     /// Its line in the output of `vink lab apply`.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
@@ -63,6 +68,15 @@ macro_rules! changes {
             pub fn apply(&self, lab: &mut Lab) {
                 match self {
                     $(Change::$kind(step) => step.apply(lab),)*
+                }
+            }
+
+            /// Whether another step does the same to another object. Such steps can be carried out
+            /// side by side.
+            pub fn is_like(&self, other: &Change) -> bool {
+                match (self, other) {
+                    $((Change::$kind(step), Change::$kind(other)) => step.is_like(other),)*
+                    _ => false,
                 }
             }
         }

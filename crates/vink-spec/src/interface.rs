@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::discriminant;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -90,6 +91,10 @@ impl Object for InterfaceChange {
             };
             plan.step(phase, step);
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

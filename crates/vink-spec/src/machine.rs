@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::discriminant;
 use std::net::IpAddr;
 
 use indexmap::IndexMap;
@@ -133,6 +134,10 @@ impl Object for MachineChange {
                 plan.step(Phase::Setup, MachineChange::Setup { machine, lines });
             }
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

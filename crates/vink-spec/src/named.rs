@@ -1,6 +1,7 @@
 //! What a lab has by name and as a whole: a change of one is another one in its place.
 
 use std::fmt;
+use std::mem::discriminant;
 
 use indexmap::IndexMap;
 
@@ -66,6 +67,10 @@ where
                 plan.step(T::COMES, NamedChange::Add { name, spec });
             }
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

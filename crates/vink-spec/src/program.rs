@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::discriminant;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -279,6 +280,10 @@ impl Object for ProgramChange {
         for step in starts {
             plan.step(Phase::Programs, step);
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

@@ -1,6 +1,7 @@
 //! The outside end of a wire.
 
 use std::fmt;
+use std::mem::discriminant;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -273,6 +274,10 @@ impl Object for UplinkChange {
                 plan.step(Phase::Uplinks, UplinkChange::Add { wire, uplink });
             }
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

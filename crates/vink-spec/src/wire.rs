@@ -1,6 +1,7 @@
 //! What a wire does to packets in one direction.
 
 use std::fmt;
+use std::mem::discriminant;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -198,6 +199,10 @@ impl Object for WireChange {
                 plan.step(Phase::Wires, WireChange::Add { wire, spec });
             }
         }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other)
     }
 
     fn apply(&self, lab: &mut Lab) {

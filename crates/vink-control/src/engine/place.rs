@@ -10,8 +10,8 @@ use vink_protocol::{UplinkTarget, WatchdogReport, WireKeys, WorkerConfig};
 use vink_spec::{Change, HostSpec, MachineChange};
 use vink_sys::rustix::rand::{getrandom, GetRandomFlags};
 
+use super::command::{join, WorkerCmd};
 use super::lab::{Lab, State};
-use super::reconcile::{join, WorkerCmd};
 use super::worker::{Started, Worker};
 use super::worker_client::WorkerClient;
 use crate::host::{bind_here, Descriptor, HostLink};

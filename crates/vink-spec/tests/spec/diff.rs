@@ -302,6 +302,20 @@ fn what_makes_no_difference_is_none() {
     assert_eq!(told, ["~ wire w1; from m1:eth0: loss 1% -> 0%"]);
 }
 
+#[test]
+fn those_of_machines_that_go_are_not_like_those_of_machines_that_come() {
+    let with = |core: u32| lab(json!({"machines": {"m1": {"core": core}, "m2": {"core": core}}}));
+    let steps = diff(&with(0), &with(1));
+    let alike = |one: usize, other: usize| steps[one].is_like(&steps[other]);
+    assert_eq!(steps.len(), 4);
+    assert!(alike(0, 1) && alike(2, 3) && !alike(1, 2));
+    let filter = diff(
+        &Lab::default(),
+        &lab(json!({"machines": {"m1": {"filter": ""}}})),
+    );
+    assert!(!filter[1].is_like(&filter[0]) && filter[1].is_like(&filter[1]));
+}
+
 fn lab(json: serde_json::Value) -> Lab {
     serde_json::from_value(json).unwrap()
 }
