@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{pid_t, SYS_close, SYS_openat, SYS_read};
 use vink_ring::{IN_OWN_PROCESS, UNTRAPPED};
+use vink_shim::{Given, Next, Text, Texts};
 
 use crate::memory::Mapping;
 use crate::post::{is_own_process, is_vforked};
-use crate::program::{Given, Text, Texts};
-use crate::symbols::{system_call, Next};
+use crate::system_call::system_call;
 
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
 const FILE: &[u8] = b"/libvink_quick.so";

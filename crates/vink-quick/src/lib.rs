@@ -27,15 +27,18 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod exec;
+mod host_file;
 mod memory;
 mod pipe;
 mod poll;
 mod post;
-mod program;
 mod ready;
 mod sets;
+mod stream;
 mod symbols;
+mod system_call;
 mod vfork;
+mod wait;
 
 use std::ffi::{c_char, c_int};
 

@@ -7,9 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use libc::{MADV_NORMAL, MADV_WIPEONFORK, MAP_ANONYMOUS, MAP_PRIVATE};
-
-use crate::program::Text;
-use crate::symbols::errno;
+use vink_shim::{errno, Text};
 
 /// Types of which a value may be all zero.
 ///

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use libc::{ssize_t, SYS_fcntl, SYS_preadv2, SYS_pwritev2};
 use vink_ring::{PIPE_BROKEN, PIPE_USED, UNTRAPPED};
+use vink_shim::{finish, Part};
 
 use crate::post::budgeted_pipe;
-use crate::program::Part;
-use crate::symbols::{finish, system_call};
+use crate::system_call::system_call;
 
 const EAGAIN: i64 = -(libc::EAGAIN as i64);
 const EPIPE: i64 = -(libc::EPIPE as i64);

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 
 use libc::{pollfd, timespec, SYS_poll};
 use vink_ring::{SchedPage, HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, UNTRAPPED};
+use vink_shim::Mask;
 
-use crate::program::Mask;
-use crate::symbols::system_call;
+use crate::system_call::system_call;
 
 const NOTHING: pollfd = pollfd {
     fd: -1,

@@ -15,7 +15,7 @@ use vink_ring::{
 
 use crate::memory::{map, Wiped, Zero};
 use crate::sets;
-use crate::symbols::uninterrupted;
+use crate::system_call::uninterrupted;
 
 /// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;

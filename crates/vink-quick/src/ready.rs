@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, fd_set, pollfd, timespec};
 use vink_ring::SharedRing;
+use vink_shim::{Given, Mask};
 
 use crate::post::{knows, own_slot, ring};
-use crate::program::{Given, Mask};
 use crate::sets::{await_news, now, take_over, Blocked, PAGE_SPINS};
-use crate::symbols::{next_ppoll, next_pselect};
+use crate::wait::{next_ppoll, next_pselect};
 
 const IN: u32 = libc::EPOLLIN as u32;
 const PRI: u32 = libc::EPOLLPRI as u32;
@@ -184,19 +184,26 @@ pub(crate) struct Selected<'a> {
 /// A program may pass one set twice.
 pub(crate) type Word = Cell<[u8; 8]>;
 
-/// `None`: the host had better read that memory.
-impl Given<(c_int, [*mut fd_set; 3])> for Option<Selected<'_>> {
+/// What a program asks about; `None`: the host had better read that memory.
+pub(crate) struct Selection<'a>(pub(crate) Option<Selected<'a>>);
+
+impl Given<(c_int, [*mut fd_set; 3])> for Selection<'_> {
     #[inline]
     unsafe fn given((count, given): (c_int, [*mut fd_set; 3])) -> Self {
         let count = usize::try_from(count).ok();
-        let count = count.filter(|count| (1..=MOST).contains(count))?;
+        let Some(count) = count.filter(|count| (1..=MOST).contains(count)) else {
+            return Selection(None);
+        };
         let mut sets: [&[Word]; 3] = [&[]; 3];
         for (set, given) in sets.iter_mut().zip(given).filter(|(_, at)| !at.is_null()) {
             let words = (given.cast_const().cast::<Word>(), count.div_ceil(64));
             // SAFETY: by the caller: a set has a bit for each descriptor.
-            *set = unsafe { Option::given(words) }?;
+            match unsafe { Option::given(words) } {
+                Some(words) => *set = words,
+                None => return Selection(None),
+            }
         }
-        Some(Selected { count, sets })
+        Selection(Some(Selected { count, sets }))
     }
 }
 

@@ -19,11 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use libc::{c_int, epoll_event, timespec};
 use vink_ring::{Edges, Readiness, Request, SharedRing, FLUSH, PUBLISHED};
+use vink_shim::Mask;
 
 use crate::memory::{Wiped, Zero};
 use crate::post::{alone, ask, give_way, knows, ring, show_natively, Busy};
-use crate::program::Mask;
-use crate::symbols::{native, sleep};
+use crate::system_call::native;
+use crate::wait::sleep;
 
 /// Instances of a process, and members of each: with more the host is as quick.
 const SETS: usize = 8;

@@ -9,8 +9,8 @@ use std::arch::naked_asm;
 use std::ffi::c_char;
 
 use libc::{pid_t, ssize_t, SYS_vfork};
+use vink_shim::finish;
 
-use crate::symbols::finish;
 use crate::{memory, post};
 
 extern "C" {

@@ -1,14 +1,13 @@
 //! What programs pass to functions of the C library, as safe types.
 //!
-//! That it is as those functions' man pages ask for is the program's word, and is taken over where
-//! the functions are defined (`functions!`). A structure that is always read has its place in a
-//! function's type; what takes two arguments, or may be used later, is made of them ([`Given`]).
+//! That it is as those functions' man pages ask for is the program's word, and is taken over where a
+//! backend has a method of the function: what that uses is made of its arguments ([`Given`]).
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void, CStr};
 use std::marker::PhantomData;
 
-use libc::{iovec, size_t};
+use libc::{iovec, sigset_t, size_t};
 
 /// Nothing is mapped below: a program with such a pointer is to get its `EFAULT`.
 const LOWEST: usize = 4096;
@@ -17,16 +16,34 @@ const END: usize = 1 << 47;
 
 /// The signals that are blocked while a call waits, as the kernel has them: the C library's set
 /// begins so. `None`: they are as they are.
-pub(crate) type Mask<'a> = Option<&'a u64>;
+pub type Mask<'a> = Option<&'a u64>;
 
 /// What is made of a function's arguments.
-pub(crate) trait Given<T> {
+pub trait Given<T> {
     /// # Safety
     /// The program has passed them, and the function may use what they point to.
     unsafe fn given(arguments: T) -> Self;
 }
 
 /// A structure, if there is one.
+impl<T> Given<*const T> for Option<&T> {
+    #[inline]
+    unsafe fn given(at: *const T) -> Self {
+        // SAFETY: by the caller.
+        unsafe { at.as_ref() }
+    }
+}
+
+/// Signals that are blocked meanwhile.
+impl Given<*const sigset_t> for Mask<'_> {
+    #[inline]
+    unsafe fn given(at: *const sigset_t) -> Self {
+        // SAFETY: by the caller; the set is longer.
+        unsafe { at.cast::<u64>().as_ref() }
+    }
+}
+
+/// A structure that the call may change, if there is one.
 impl<T> Given<*mut T> for Option<&mut T> {
     unsafe fn given(at: *mut T) -> Self {
         // SAFETY: by the caller.
@@ -46,7 +63,7 @@ impl<T, N: TryInto<usize>> Given<(*const T, N)> for Option<&[T]> {
 
 /// Structures that a call may change. Each use looks at them anew: between two, the host may have
 /// changed them.
-pub(crate) struct Array<T> {
+pub struct Array<T> {
     at: *mut T,
     /// `None`: the host had better read that memory.
     count: Option<usize>,
@@ -61,8 +78,9 @@ impl<T, N: TryInto<usize>> Given<(*mut T, N)> for Array<T> {
 }
 
 impl<T> Array<T> {
+    /// All of them; `None`: the host had better read that memory.
     #[inline]
-    pub(crate) fn get(&mut self) -> Option<&mut [T]> {
+    pub fn get(&mut self) -> Option<&mut [T]> {
         // SAFETY: there are so many, by the word of the program that has given them.
         Some(unsafe { std::slice::from_raw_parts_mut(self.at, self.count?) })
     }
@@ -79,7 +97,7 @@ fn count_of<T>(at: usize, count: impl TryInto<usize>) -> Option<usize> {
 /// Bytes that are sent, or room for those that are received.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Part(iovec);
+pub struct Part(iovec);
 
 impl Given<(*mut c_void, size_t)> for [Part; 1] {
     #[inline]
@@ -89,27 +107,29 @@ impl Given<(*mut c_void, size_t)> for [Part; 1] {
 }
 
 impl Part {
+    /// Where they are.
     #[inline]
-    pub(crate) fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         self.0.iov_base as u64
     }
 
+    /// How many bytes.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.iov_len
     }
 
     /// Whether it is where a program may have memory: not near null, and not the kernel's. The
     /// kernel reports those.
     #[inline]
-    pub(crate) fn may_be_mapped(&self) -> bool {
+    pub fn may_be_mapped(&self) -> bool {
         let at = self.0.iov_base as usize;
         at >= LOWEST && at.checked_add(self.len()).is_some_and(|end| end < END)
     }
 
     /// Copies it to the beginning of that room; how many bytes. `None`: there are more.
     #[inline]
-    pub(crate) fn copy_to(&self, room: &[Cell<u8>]) -> Option<usize> {
+    pub fn copy_to(&self, room: &[Cell<u8>]) -> Option<usize> {
         let len = self.len();
         let to = room.get(..len)?.as_ptr().cast_mut();
         // SAFETY: the program's own bytes, by its word; there is room for them.
@@ -119,7 +139,7 @@ impl Part {
 
     /// Copies as many of these bytes as there is room for; how many.
     #[inline]
-    pub(crate) fn copy_from(&self, bytes: &[Cell<u8>]) -> usize {
+    pub fn copy_from(&self, bytes: &[Cell<u8>]) -> usize {
         let len = self.len().min(bytes.len());
         // SAFETY: the program's own room, by its word; so many bytes are there.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.iov_base.cast(), len) };
@@ -130,7 +150,7 @@ impl Part {
 /// A string of C's, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
+pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
 
 impl Given<*const c_char> for Text<'_> {
     unsafe fn given(at: *const c_char) -> Self {
@@ -145,12 +165,13 @@ impl<'a> From<&'a CStr> for Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    pub(crate) fn as_ptr(self) -> *const c_char {
+    /// As C has it.
+    pub fn as_ptr(self) -> *const c_char {
         self.0
     }
 
     /// `None`: it is null.
-    pub(crate) fn bytes(self) -> Option<&'a [u8]> {
+    pub fn bytes(self) -> Option<&'a [u8]> {
         // SAFETY: a string otherwise, by the program's word.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
@@ -159,7 +180,7 @@ impl<'a> Text<'a> {
 /// An array of strings that ends with a null pointer, as of main()'s; null: of none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Texts<'a>(*const Text<'a>);
+pub struct Texts<'a>(*const Text<'a>);
 
 impl Given<*mut *mut c_char> for Texts<'_> {
     unsafe fn given(at: *mut *mut c_char) -> Self {
@@ -169,12 +190,13 @@ impl Given<*mut *mut c_char> for Texts<'_> {
 
 impl<'a> Texts<'a> {
     /// Of a list that ends with a null pointer.
-    pub(crate) fn of(list: &'a [Text<'a>]) -> Option<Texts<'a>> {
+    pub fn of(list: &'a [Text<'a>]) -> Option<Texts<'a>> {
         let last = list.last().filter(|last| last.0.is_null());
         last.map(|_| Texts(list.as_ptr()))
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = Text<'a>> {
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Text<'a>> {
         let mut at = self.0;
         std::iter::from_fn(move || {
             // SAFETY: null, or a place in the array: none after its end.
