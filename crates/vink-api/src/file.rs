@@ -53,6 +53,7 @@ pub struct Mistake {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FormatSpec {
     /// The lab.
+    #[serde(deserialize_with = "vink_spec::as_written::lab")]
     pub spec: Lab,
 }
 

@@ -477,6 +477,31 @@ fn answers_are_as_described() {
             422,
             "/spec/forward",
         ),
+        // In the words of lab files' mistakes.
+        (
+            "put",
+            "/v1/labs/{lab}",
+            &[lab],
+            json!({ "spec": { "machines": { "m1": { "imagee": "x" } } }, "folder": "/" }),
+            422,
+            "did you mean `image`?",
+        ),
+        (
+            "put",
+            "/v1/labs/{lab}",
+            &[lab],
+            json!({ "spec": { "wires": { "w1": { "mtu": 1 } } }, "folder": "/" }),
+            422,
+            "/spec/wires/w1/mtu",
+        ),
+        (
+            "patch",
+            wire,
+            &[lab, ("wire", "w1")],
+            json!({ "settings": { "loss": "much" } }),
+            422,
+            "/settings/loss",
+        ),
         (
             "patch",
             wire,
