@@ -6,7 +6,7 @@
 
 use libc::sock_filter;
 
-use crate::sched::ld_so::LdSo;
+use crate::sched::determinism::ld_so::LdSo;
 use vink_ring::UNTRAPPED;
 use vink_syscalls::{
     file_signals, is_untrapped, kind, marked, marked_in_time, sched_class, FileSignals, Kind,

@@ -37,7 +37,7 @@ use crate::file::{File, FileKind};
 use crate::kernel_runner::{CHUNK, RANDOM};
 use crate::notification::Reply;
 use crate::process_table::ProcessTable;
-use crate::sched::uptime::since_boot;
+use crate::sched::determinism::uptime::since_boot;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
 use crate::tracee;

@@ -26,7 +26,7 @@ use std::os::unix::fs::FileExt;
 
 use vink_syscalls::{restart, Restart};
 
-use crate::sched::auxv::Auxv;
+use crate::sched::determinism::auxv::Auxv;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 

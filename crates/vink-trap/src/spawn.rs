@@ -40,7 +40,7 @@ use vink_sys::signals::{mask, Action, Mask, SignalSet};
 use crate::filter::{self, Purpose};
 use crate::namespaces::{FailedStep, MountPlan, Namespaces};
 use crate::pids::{arguments, fork_into_pidns, has_ended, open_pidfd, CloneResult, InitProcess};
-use crate::sched::tsc::{self, VirtualTsc};
+use crate::sched::determinism::tsc::{self, VirtualTsc};
 use crate::Error;
 
 /// One of the three standard descriptors of a program.

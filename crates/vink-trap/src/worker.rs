@@ -22,7 +22,7 @@ use crate::pids::open_pidfd;
 use crate::process::Process;
 use crate::program_table::{ProgramEntry, ProgramId};
 use crate::reactor::Token;
-use crate::sched::ld_so::LdSo;
+use crate::sched::determinism::ld_so::LdSo;
 use crate::sched::{Clock, Scheduler, VirtualTime};
 use crate::spawn::{spawn, NamespaceSource, Program, Spawned};
 use crate::statistics::Statistics;

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_DATA, MAX_POLLED, PIPE_BROKEN, STREAM};
 
-use super::vvar::ClockBytes;
+use super::determinism::vvar::ClockBytes;
 use super::{BlockCondition, Scheduler, VirtualWorker};
 use crate::fd_table::FdTable;
 use crate::placement::Placement;

@@ -11,7 +11,7 @@ use vink_sched::conflict::{conflict_class, is_independent, ConflictClass, Files,
 use vink_sys::{fd, socket};
 use vink_syscalls::{sharing, Sharing};
 
-use super::polled_fd::file_type_of;
+use super::emulate::polled_fd::file_type_of;
 use super::Runnable;
 use crate::in_flight::Continuation;
 use crate::notification::Notification;

@@ -1,7 +1,7 @@
 //! A program that has been executed: its vDSO, its random bytes, and what is known of its process.
 
-use super::auxv::Auxv;
-use super::vdso;
+use super::determinism::auxv::Auxv;
+use super::determinism::vdso;
 use super::VirtualWorker;
 use crate::tracee;
 use crate::Error;

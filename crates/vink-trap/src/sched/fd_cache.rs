@@ -14,7 +14,7 @@ use vink_syscalls::{kind, Kind};
 
 use super::call_budget::LastPoll;
 use super::conflict::Shared;
-use super::polled_fd::{file_type_of, CachedFd, PolledFd};
+use super::emulate::polled_fd::{file_type_of, CachedFd, PolledFd};
 use crate::process_ring::ProcessRing;
 use crate::process_table::ProcessTable;
 use crate::syscall_ctx::SyscallCtx;

@@ -8,7 +8,7 @@ use tracing::warn;
 use vink_sched::livelock::{CallPenalty, RUNAWAY_BUDGET};
 use vink_sys::procfs::StatFields;
 
-use super::uptime::until_tick;
+use super::determinism::uptime::until_tick;
 use super::{Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::notification::Notification;
 use crate::process_table::ProcessTable;

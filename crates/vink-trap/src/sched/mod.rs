@@ -34,43 +34,24 @@
 //!
 //! New threads and processes are running from the moment of their creation (`fork_watch`).
 
-pub(crate) mod auxv;
 mod batch;
 mod call_budget;
 mod clock;
-mod clock_code;
-mod clocks;
 mod conflict;
 mod deferred;
+pub(crate) mod determinism;
+mod emulate;
 mod executed;
 mod fd_cache;
-mod file_times;
 mod fork_watch;
-mod futex;
-mod host_fds;
-mod host_files;
-mod inode_numbers;
-mod ipc;
 mod kill_barrier;
-pub(crate) mod ld_so;
 mod livelock;
-mod locks;
 mod pending_signal_cache;
-mod poll;
-mod polled_fd;
-mod prng;
 mod signals;
 mod syscalls;
-mod sysinfo;
 mod thread_states;
-mod timers;
 mod tracees;
-pub(crate) mod tsc;
-pub(crate) mod uptime;
-pub(crate) mod vdso;
 mod virtual_worker;
-mod vvar;
-mod wait_children;
 mod wait_log;
 
 use std::collections::{BTreeMap, HashSet};
@@ -97,13 +78,13 @@ use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched}
 
 pub(crate) use clock::Clock;
 use deferred::Deferred;
+use determinism::vvar::ClockPages;
+use emulate::locks::Locks;
+use emulate::polled_fd::PolledFd;
+use emulate::wait_children::Parents;
 use fd_cache::HostFds;
-use locks::Locks;
-use polled_fd::PolledFd;
 use tracees::Memories;
 pub(crate) use virtual_worker::VirtualWorker;
-use vvar::ClockPages;
-use wait_children::Parents;
 use wait_log::LastCall;
 
 /// After so many jumps the host's events are polled, even if the host has done nothing for a
@@ -236,10 +217,10 @@ impl Queued for Runnable {
 pub(crate) struct Scheduler {
     config: VirtualTime,
     /// What programs are given of it.
-    prngs: prng::Prngs,
-    pub(crate) host_files: host_files::HostFiles,
+    prngs: determinism::prng::Prngs,
+    pub(crate) host_files: determinism::host_files::HostFiles,
     /// If programs find the clock in their processor, too.
-    pub(crate) tsc: Option<Arc<tsc::VirtualTsc>>,
+    pub(crate) tsc: Option<Arc<determinism::tsc::VirtualTsc>>,
     /// The threads that are scheduled.
     batch: Batch<Runnable>,
     deferred: Deferred,
@@ -331,8 +312,8 @@ pub struct Called {
 impl Scheduler {
     pub(crate) fn new(how: VirtualTime) -> Result<Scheduler, Error> {
         Ok(Scheduler {
-            prngs: prng::Prngs::default(),
-            host_files: host_files::HostFiles::new()?,
+            prngs: determinism::prng::Prngs::default(),
+            host_files: determinism::host_files::HostFiles::new()?,
             tsc: None,
             config: how,
             batch: Batch::default(),
@@ -694,7 +675,7 @@ impl VirtualWorker<'_> {
         if let Some(ring) = asked {
             self.post_time(ring, call);
         }
-        let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
+        let tells = result == ERESTARTNOHAND || emulate::poll::time_out_of(call) != 0;
         if tells && blocked.remaining_at != 0 && asked.is_none() {
             let place = self.worker.calls.tasks.place();
             let sched = self.worker.calls.clock.sched_mut();

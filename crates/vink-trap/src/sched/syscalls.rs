@@ -4,9 +4,10 @@ use vink_sched::futex::FutexOutcome;
 use vink_sys::errno::{EFAULT, ENOSYS, EPERM};
 use vink_syscalls::{blocks, sched_class, Blocks, Sched};
 
-use super::locks::LockOutcome;
-use super::wait_children::ChildWait;
-use super::{sysinfo, waits_in, BlockCondition, ThreadState, VirtualWorker};
+use super::determinism::sysinfo;
+use super::emulate::locks::LockOutcome;
+use super::emulate::wait_children::ChildWait;
+use super::{waits_in, BlockCondition, ThreadState, VirtualWorker};
 use crate::in_flight::Continuation;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;

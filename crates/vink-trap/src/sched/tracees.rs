@@ -5,8 +5,8 @@ use std::fs;
 use vink_kernel::{Kernel, Numbered};
 use vink_sched::{Syscall, Times, Tracees};
 
+use super::determinism::uptime::BOOTED;
 use super::signals::{bit, Signals};
-use super::uptime::BOOTED;
 use super::{BlockedThread, Scheduler};
 use crate::notification::Notification;
 use crate::process_table::ProcessTable;

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use vink_sys::errno::ETIMEDOUT;
 use vink_sys::fd;
 
-use super::polled_fd::events_of;
-use super::{BlockCondition, VirtualWorker};
+use crate::sched::emulate::polled_fd::events_of;
+use crate::sched::{BlockCondition, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::Error;

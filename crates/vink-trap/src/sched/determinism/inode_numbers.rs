@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use vink_sys::fd;
 
-use super::file_times::nanoseconds;
+use crate::sched::determinism::file_times::nanoseconds;
 
 /// Above the numbers of file systems that count from 1.
 const FIRST: u64 = 1 << 40;
@@ -20,7 +20,7 @@ const D_RECLEN: usize = 16;
 const D_NAME: usize = 19;
 
 /// The device of a file.
-pub(super) fn device(found: &libc::statx) -> u64 {
+pub(in crate::sched) fn device(found: &libc::statx) -> u64 {
     libc::makedev(found.stx_dev_major, found.stx_dev_minor)
 }
 

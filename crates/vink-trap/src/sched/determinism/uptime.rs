@@ -1,14 +1,14 @@
 //! For how long machines have been up in virtual time: longer than their kernel's clock says.
 
-pub(super) const SECOND: u64 = 1_000_000_000;
+pub(in crate::sched) const SECOND: u64 = 1_000_000_000;
 /// For how long the machines have been up when the kernel's clock is at 0: programs take a clock
 /// that shows 0 for broken (Go), or for one that was not read yet (ping).
 pub(crate) const BOOTED: u64 = 60 * SECOND;
 /// Of times(2): one tick (`USER_HZ`).
-pub(super) const TICK: u64 = 10_000_000;
+pub(in crate::sched) const TICK: u64 = 10_000_000;
 
 /// For how long times(2) tells the same from now on.
-pub(super) fn until_tick(now: u64) -> u64 {
+pub(in crate::sched) fn until_tick(now: u64) -> u64 {
     TICK - (now + BOOTED) % TICK
 }
 

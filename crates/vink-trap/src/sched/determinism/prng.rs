@@ -6,8 +6,8 @@ use vink_sys::errno::{EFAULT, EINVAL};
 
 use vink_sched::run_queue::splitmix;
 
-use super::VirtualWorker;
 use crate::error::to_errno_result;
+use crate::sched::VirtualWorker;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
@@ -77,7 +77,7 @@ impl VirtualWorker<'_> {
     }
 
     /// getrandom(2).
-    pub(super) fn getrandom(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn getrandom(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [to, len, flags, ..] = call.args;
         let known = libc::GRND_NONBLOCK | libc::GRND_RANDOM | libc::GRND_INSECURE;
         let either = u64::from(libc::GRND_RANDOM | libc::GRND_INSECURE);

@@ -8,9 +8,9 @@ use std::fs;
 use vink_sched::block::{BlockCondition, ERESTARTSYS};
 use vink_sched::children::{Child, WaitOutcome, WaitSpec, WaitTarget};
 
-use super::tsc::VirtualTsc;
-use super::{thread_states, waits_in, Scheduler};
 use crate::process_table::ProcessTable;
+use crate::sched::determinism::tsc::VirtualTsc;
+use crate::sched::{thread_states, waits_in, Scheduler};
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 
@@ -35,7 +35,7 @@ pub(crate) struct Parents {
 }
 
 /// What becomes of a call that waits for a child.
-pub(super) enum ChildWait {
+pub(in crate::sched) enum ChildWait {
     /// It waits.
     Block(BlockCondition),
     /// The host does it, and does not wait.
@@ -46,12 +46,12 @@ pub(super) enum ChildWait {
 
 impl Parents {
     /// A process has been stopped, or traces another one.
-    pub(super) fn has_stopped(&self) -> bool {
+    pub(in crate::sched) fn has_stopped(&self) -> bool {
         !self.stopped.is_empty() || !self.tracers.is_empty()
     }
 
     /// wait4(2) and waitid(2).
-    pub(super) fn wait(&mut self, call: SyscallCtx) -> ChildWait {
+    pub(in crate::sched) fn wait(&mut self, call: SyscallCtx) -> ChildWait {
         let pid = call.pid;
         if self.tracers.contains(&pid) {
             return ChildWait::HostMayBlock;
@@ -127,7 +127,7 @@ impl Parents {
     }
 
     /// The process has ended.
-    pub(super) fn note_exit(&mut self, pid: i32) {
+    pub(in crate::sched) fn note_exit(&mut self, pid: i32) {
         self.stopped.remove(&pid);
         self.unreported.remove(&pid);
         self.continued.remove(&pid);
@@ -136,7 +136,7 @@ impl Parents {
     }
 
     /// A signal has stopped a thread of the process, which may be traced for the counter.
-    pub(super) fn note_stop(&mut self, pid: i32, is_traced: bool) {
+    pub(in crate::sched) fn note_stop(&mut self, pid: i32, is_traced: bool) {
         self.stopped.insert(pid);
         self.continued.remove(&pid);
         if is_traced {
@@ -146,7 +146,7 @@ impl Parents {
     }
 
     /// Of those that were stopped some may go on. The counter may hold some.
-    pub(super) fn note_continued(&mut self, counter: Option<&VirtualTsc>) {
+    pub(in crate::sched) fn note_continued(&mut self, counter: Option<&VirtualTsc>) {
         let goes = |pid: &i32| match thread_states::state_of(*pid, *pid) {
             Some(b'T') => false,
             Some(b't') => counter.is_none_or(|c| !c.holds(*pid)),
@@ -162,14 +162,14 @@ impl Parents {
     }
 
     /// The process calls ptrace(2).
-    pub(super) fn note_tracer(&mut self, pid: i32) {
+    pub(in crate::sched) fn note_tracer(&mut self, pid: i32) {
         self.tracers.insert(pid);
     }
 }
 
 impl Scheduler {
     /// Wakes parents that wait for a child that has changed state.
-    pub(super) fn wake_waiting_parents(&mut self, table: &ProcessTable) {
+    pub(in crate::sched) fn wake_waiting_parents(&mut self, table: &ProcessTable) {
         for (tid, id) in self.parents.take_woken(table, waits_in(&self.blocked)) {
             self.wake(tid, id, None);
         }

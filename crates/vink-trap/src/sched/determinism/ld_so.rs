@@ -15,7 +15,7 @@ use vink_sys::child::{prepare, Step};
 use vink_sys::process::waitpid;
 use vink_syscalls::is_linkers;
 
-use super::auxv::Auxv;
+use crate::sched::determinism::auxv::Auxv;
 
 /// Of glibc. (musl's linker is its C library: what that does with files, programs do.)
 const NAME: &[u8] = b"\0ld-linux-x86-64.so.2\0";

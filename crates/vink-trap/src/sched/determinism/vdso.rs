@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use super::clock_code;
+use crate::sched::determinism::clock_code;
 use crate::tracee;
 use crate::Error;
 
@@ -34,7 +34,7 @@ struct Patches {
 static PATCHES: OnceLock<Option<Patches>> = OnceLock::new();
 
 /// Where the clocks are in the memory of a process; `None` if its vDSO shows the host's.
-pub(super) fn clocks_of(pid: i32, base: u64) -> Option<u64> {
+pub(in crate::sched) fn clocks_of(pid: i32, base: u64) -> Option<u64> {
     let patches = PATCHES.get()?.as_ref()?;
     let (offset, code) = patches.all.first()?;
     let mut there = [0; LENGTH];
@@ -177,7 +177,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Command, Stdio};
 
-    use crate::sched::auxv::Auxv;
+    use crate::sched::determinism::auxv::Auxv;
 
     #[test]
     fn a_program_goes_on_without_its_vdso() {

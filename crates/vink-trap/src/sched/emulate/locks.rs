@@ -11,8 +11,8 @@ use vink_sys::errno::EDEADLK;
 use vink_sys::fd::{set_lock, try_flock, LockOwner};
 use vink_sys::plain::FromBytes;
 
-use super::{waits_in, Scheduler};
 use crate::process_table::ProcessTable;
+use crate::sched::{waits_in, Scheduler};
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 
@@ -115,7 +115,7 @@ fn all_locks() -> String {
 }
 
 /// What becomes of a call that locks.
-pub(super) enum LockOutcome {
+pub(in crate::sched) enum LockOutcome {
     Answer(i64),
     Block(BlockCondition),
     /// It is nothing that may wait, or the host says what is wrong.
@@ -125,7 +125,7 @@ pub(super) enum LockOutcome {
 impl Locks {
     /// flock(2), and fcntl(2) with `F_SETLKW` and `F_OFD_SETLKW`. `blocked` says which calls still
     /// wait.
-    pub(super) fn lock(
+    pub(in crate::sched) fn lock(
         &mut self,
         table: &ProcessTable,
         blocked: impl Fn(i32, u64) -> bool,
@@ -189,7 +189,7 @@ impl Locks {
 
 impl Scheduler {
     /// Wakes threads that wait for locks that have become free.
-    pub(super) fn retry_locks(&mut self) {
+    pub(in crate::sched) fn retry_locks(&mut self) {
         for (tid, id, result) in self.locks.retry(waits_in(&self.blocked)) {
             self.wake(tid, id, result);
         }

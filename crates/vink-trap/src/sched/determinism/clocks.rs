@@ -6,18 +6,18 @@ use vink_sys::errno::{EFAULT, EINVAL};
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
-use super::uptime::{BOOTED, SECOND, TICK};
-use super::vvar::ClockPages;
-use super::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
 use crate::in_flight::Continuation;
 use crate::process_table::ProcessTable;
+use crate::sched::determinism::uptime::{BOOTED, SECOND, TICK};
+use crate::sched::determinism::vvar::ClockPages;
+use crate::sched::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;
 use crate::Error;
 
 /// How much of a wait is left, as the call's own time-out is written.
-pub(super) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
+pub(in crate::sched) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
     match polling(call.nr) {
         Polling::Select => pair(left / SECOND, left % SECOND / 1000),
         _ => timespec(left),
@@ -26,7 +26,7 @@ pub(super) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
 
 impl ClockPages {
     /// What a clock shows to the thread, in ns; `None`: there is no such clock.
-    pub(super) fn clock(
+    pub(in crate::sched) fn clock(
         &self,
         (table, kernel): (&ProcessTable, &Kernel),
         call: SyscallCtx,
@@ -53,7 +53,7 @@ impl ClockPages {
     }
 
     /// The result of clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
-    pub(super) fn read_clock(
+    pub(in crate::sched) fn read_clock(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         call: SyscallCtx,
@@ -102,7 +102,7 @@ impl ClockPages {
 
     /// The result of times(2), and of getrusage(2): of that only the time; all else is the host's,
     /// and differs from run to run.
-    pub(super) fn read_cpu_time(
+    pub(in crate::sched) fn read_cpu_time(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         call: SyscallCtx,
@@ -128,7 +128,7 @@ impl ClockPages {
     }
 
     /// Writes down how much of an interrupted sleep was left.
-    pub(super) fn write_remaining(
+    pub(in crate::sched) fn write_remaining(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         blocked: &BlockedThread,
@@ -146,7 +146,7 @@ impl ClockPages {
 
 impl VirtualWorker<'_> {
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
-    pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let Some(entry) = self.calls.tasks.table.fd_table(call.pid).get(call.args[0]) else {
             return self.passthrough(call);
         };
@@ -192,7 +192,7 @@ impl VirtualWorker<'_> {
     }
 
     /// nanosleep(2), clock_nanosleep(2).
-    pub(super) fn sleep(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn sleep(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (clock, absolute, request, rest) = match call.nr {
             libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, false, call.args[0], call.args[1]),
             _ => {

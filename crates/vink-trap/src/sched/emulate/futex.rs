@@ -3,14 +3,14 @@
 use vink_kernel::Kernel;
 use vink_sched::futex::{FutexOutcome, Waiter};
 
-use super::tracees::Threads;
-use super::Scheduler;
 use crate::process_table::ProcessTable;
+use crate::sched::tracees::Threads;
+use crate::sched::Scheduler;
 use crate::syscall_ctx::SyscallCtx;
 
 impl Scheduler {
     /// futex(2): what becomes of the call. Others that it wakes are woken.
-    pub(super) fn futex(
+    pub(in crate::sched) fn futex(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         call: SyscallCtx,
@@ -37,7 +37,7 @@ impl Scheduler {
     }
 
     /// A thread is gone, which knew itself by this number.
-    pub(super) fn wake_after_end(&mut self, table: &ProcessTable, number: i32) {
+    pub(in crate::sched) fn wake_after_end(&mut self, table: &ProcessTable, number: i32) {
         let threads = Threads {
             table,
             blocked: &self.blocked,

@@ -9,9 +9,9 @@ use std::io;
 use vink_kernel::Kernel;
 use vink_sched::timers::{is_pending, Due, TimerId, TimerNotify};
 
-use super::tracees::Threads;
-use super::Scheduler;
 use crate::process_table::ProcessTable;
+use crate::sched::tracees::Threads;
+use crate::sched::Scheduler;
 use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
 
@@ -56,7 +56,7 @@ fn send(pid: i32, due: &Due) -> io::Result<()> {
 impl Scheduler {
     /// The result of alarm(2), setitimer(2), getitimer(2), and of those whose name begins with
     /// timer_.
-    pub(super) fn timer_call(
+    pub(in crate::sched) fn timer_call(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         signals: &mut SignalPoll,
@@ -77,7 +77,7 @@ impl Scheduler {
     }
 
     /// Sends the signals of all timers that are due.
-    pub(super) fn fire_timers(
+    pub(in crate::sched) fn fire_timers(
         &mut self,
         (table, signals): (&ProcessTable, &mut SignalPoll),
         now: u64,
@@ -106,7 +106,7 @@ impl Scheduler {
 
     /// The process has executed a program: its memory is another, and timers that were made are
     /// gone.
-    pub(super) fn note_executed(&mut self, pid: i32) {
+    pub(in crate::sched) fn note_executed(&mut self, pid: i32) {
         self.timers.executed(pid);
         self.memories.forget(pid);
         self.runaways.forget_process(pid);

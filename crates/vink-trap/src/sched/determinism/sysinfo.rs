@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use vink_sys::errno::{EFAULT, EINVAL, ENOSYS};
 use vink_syscalls::{sched_class, Sched};
 
-use super::uptime::BOOTED;
+use crate::sched::determinism::uptime::BOOTED;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 
@@ -16,7 +16,7 @@ const FIRST_CPU: u64 = 1;
 
 /// The result of a call that asks for what would not be the same in each run, at this time of
 /// the kernel's clock in ns. `None`: the call is of no such kind.
-pub(super) fn result_of(call: SyscallCtx, now: u64) -> Option<i64> {
+pub(in crate::sched) fn result_of(call: SyscallCtx, now: u64) -> Option<i64> {
     let [first, second, third, ..] = call.args;
     Some(match sched_class(call.nr) {
         Sched::Getaffinity if second < 8 || second % 8 != 0 => EINVAL,

@@ -11,9 +11,9 @@ use std::os::fd::AsRawFd;
 use vink_sys::{epoll, fd};
 use vink_syscalls::{blocks, is_plain_io, Blocks};
 
-use super::polled_fd::{events_of, CachedFd};
-use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::process_table::ProcessTable;
+use crate::sched::emulate::polled_fd::{events_of, CachedFd};
+use crate::sched::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 use vink_sched::block::ERESTARTSYS;
@@ -38,7 +38,7 @@ fn is_refused(nr: i64, kind: libc::mode_t, flags: i32, events: i16) -> bool {
 
 impl Scheduler {
     /// Wakes threads that wait for a file of the host's that is ready now.
-    pub(super) fn wake_ready_on_host(&mut self, table: &ProcessTable) {
+    pub(in crate::sched) fn wake_ready_on_host(&mut self, table: &ProcessTable) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let mut ready = Vec::new();
         let epoll = self.fds.epoll();
@@ -75,7 +75,7 @@ impl Scheduler {
 impl VirtualWorker<'_> {
     /// How the host may do a call on one of its own files now. `None`: it would wait for `events`
     /// (`POLL*`), and is blocked until it would not.
-    pub(super) fn block_or_move(
+    pub(in crate::sched) fn block_or_move(
         &mut self,
         call: SyscallCtx,
         events: i16,

@@ -14,11 +14,12 @@
 use vink_kernel::{Kernel, Numbered};
 use vink_sched::timespec;
 
-use super::auxv::Auxv;
-use super::clock_code::{CPU_PER_CALL, LOOKED};
-use super::uptime::BOOTED;
-use super::{vdso, Scheduler, ThreadState};
 use crate::process_table::ProcessTable;
+use crate::sched::determinism::auxv::Auxv;
+use crate::sched::determinism::clock_code::{CPU_PER_CALL, LOOKED};
+use crate::sched::determinism::uptime::BOOTED;
+use crate::sched::determinism::vdso;
+use crate::sched::{Scheduler, ThreadState};
 use crate::tracee;
 
 /// So many reads need no system call.
@@ -29,7 +30,7 @@ const CHECK_INTERVAL: u32 = 8;
 /// are free.
 const WRITTEN: usize = 4 * vink_ring::CLOCK_WORDS;
 /// That, and where it is.
-pub(super) type ClockBytes = (u64, [u8; WRITTEN]);
+pub(in crate::sched) type ClockBytes = (u64, [u8; WRITTEN]);
 /// Where the last of them is.
 const FREE: u64 = 48;
 
@@ -82,12 +83,12 @@ pub(crate) struct ClockPages {
     /// Calls of each thread.
     calls: Numbered<i32, u64>,
     /// Each look costs time, and must be known: nothing is published.
-    pub(super) are_hidden: bool,
+    pub(in crate::sched) are_hidden: bool,
 }
 
 impl ClockPages {
     /// The thread makes a call.
-    pub(super) fn count_call(&mut self, tid: i32) {
+    pub(in crate::sched) fn count_call(&mut self, tid: i32) {
         *self.calls.entry(tid).or_default() += 1;
     }
 
@@ -98,7 +99,7 @@ impl ClockPages {
     }
 
     /// The CPU time of these threads of a process as they find it, in ns: reads of it add to it.
-    pub(super) fn cpu_time(&self, pid: i32, tids: &[i32]) -> u64 {
+    pub(in crate::sched) fn cpu_time(&self, pid: i32, tids: &[i32]) -> u64 {
         let shown = self.pages.get(&pid);
         let place = shown.and_then(|shown| shown.place.as_ref());
         let looked = place.and_then(|address| tracee::read_u64(pid, address + LOOKED));
@@ -106,7 +107,7 @@ impl ClockPages {
     }
 
     /// The process has read its CPU time by a call: what it reads here must not be behind that.
-    pub(super) fn republish(&mut self, pid: i32) {
+    pub(in crate::sched) fn republish(&mut self, pid: i32) {
         if let Some(shown) = self.pages.get_mut(&pid) {
             shown.state = None;
         }
@@ -144,7 +145,7 @@ impl ClockPages {
     }
 
     /// What is to be written for it, and where.
-    pub(super) fn next(
+    pub(in crate::sched) fn next(
         &mut self,
         (table, kernel): (&ProcessTable, &Kernel),
         tid: i32,
@@ -198,43 +199,47 @@ impl ClockPages {
 
     /// Whether the process's memory could be written to when it was shown the clock last, and is
     /// its own.
-    pub(super) fn is_published(&self, pid: i32) -> bool {
+    pub(in crate::sched) fn is_published(&self, pid: i32) -> bool {
         let shown = self.pages.get(&pid);
         shown.is_some_and(|shown| shown.written && !shown.shared)
     }
 
     /// The process is to have a child with the same memory.
-    pub(super) fn keep_current(&mut self, pid: i32) {
+    pub(in crate::sched) fn keep_current(&mut self, pid: i32) {
         let shown = self.pages.entry(pid).or_insert_with(|| VvarPage::of(pid));
         (shown.wanted, shown.shared) = (true, true);
     }
 
     /// The process has a new vDSO.
-    pub(super) fn set_page(&mut self, pid: i32, place: Option<u64>) {
+    pub(in crate::sched) fn set_page(&mut self, pid: i32, place: Option<u64>) {
         self.pages.insert(pid, VvarPage::new(place));
     }
 
     /// The process has asked for the time by a system call.
-    pub(super) fn start_publishing(&mut self, pid: i32) {
+    pub(in crate::sched) fn start_publishing(&mut self, pid: i32) {
         if let Some(shown) = self.pages.get_mut(&pid).filter(|shown| !shown.wanted) {
             (shown.wanted, shown.state) = (true, None);
         }
     }
 
     /// A thread is gone.
-    pub(super) fn forget_thread(&mut self, tid: i32) {
+    pub(in crate::sched) fn forget_thread(&mut self, tid: i32) {
         self.calls.remove(&tid);
     }
 
     /// A process is gone.
-    pub(super) fn forget_process(&mut self, pid: i32) {
+    pub(in crate::sched) fn forget_process(&mut self, pid: i32) {
         self.pages.remove(&pid);
     }
 }
 
 impl Scheduler {
     /// Time has passed: publishes it to threads that may go on without the worker.
-    pub(super) fn publish_time_to_runaways(&mut self, table: &ProcessTable, kernel: &Kernel) {
+    pub(in crate::sched) fn publish_time_to_runaways(
+        &mut self,
+        table: &ProcessTable,
+        kernel: &Kernel,
+    ) {
         if self.blocked_on_host.is_empty() && self.vforked.is_empty() && self.running.is_empty() {
             return;
         }

@@ -2,9 +2,9 @@
 //! behind it.
 
 /// What each trapped call is taken to cost of CPU time: a program that divides by it finds no zero.
-pub(super) const CPU_PER_CALL: u64 = 1_000;
+pub(in crate::sched) const CPU_PER_CALL: u64 = 1_000;
 /// Behind the clocks: what reads of the CPU time have added to it.
-pub(super) const LOOKED: u64 = 56;
+pub(in crate::sched) const LOOKED: u64 = 56;
 
 // int clock_gettime(clockid_t edi, struct timespec *rsi): 0, 5: CLOCK_REALTIME; 1, 4, 6, 7:
 // CLOCK_MONOTONIC and those that are as it here; 2, 3: CPU time of process and thread, to which
@@ -87,7 +87,7 @@ extern "C" {
 
 /// The code, to be written at `offset` in an image of a vDSO of this length, and where in that the
 /// clocks are.
-pub(super) fn code(offset: u64, length: u64) -> (Vec<u8>, u64) {
+pub(in crate::sched) fn code(offset: u64, length: u64) -> (Vec<u8>, u64) {
     // SAFETY: the labels are around constant bytes; their order is that above.
     let (bytes, place, clocks) = unsafe {
         let begin = &raw const vink_clock_begin;

@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 
 /// In ns.
-pub(super) const SECOND: i128 = 1_000_000_000;
+pub(in crate::sched) const SECOND: i128 = 1_000_000_000;
 
 /// A time of a file, in ns.
-pub(super) fn nanoseconds(stamp: &libc::statx_timestamp) -> i128 {
+pub(in crate::sched) fn nanoseconds(stamp: &libc::statx_timestamp) -> i128 {
     i128::from(stamp.tv_sec) * SECOND + i128::from(stamp.tv_nsec)
 }
 

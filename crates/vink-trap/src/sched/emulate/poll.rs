@@ -8,15 +8,15 @@ use vink_sys::epoll::ready_events;
 use vink_sys::errno::{EBADF, EFAULT, EINTR, EINVAL};
 use vink_syscalls::{polling, Polling};
 
-use super::call_budget::PostedPoll;
-use super::clocks::remaining;
-use super::polled_fd::{events_of, PolledFd};
-use super::signals::{members, Signals};
-use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
 use crate::process_ring::ProcessRing;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
+use crate::sched::call_budget::PostedPoll;
+use crate::sched::determinism::clocks::remaining;
+use crate::sched::emulate::polled_fd::{events_of, PolledFd};
+use crate::sched::signals::{members, Signals};
+use crate::sched::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::signal_poll::SignalPoll;
 use crate::supervisor::Supervisor;
 use crate::syscall_ctx::SyscallCtx;
@@ -63,7 +63,7 @@ impl Waits {
 }
 
 /// Where a call has its time-out, if that is written to.
-pub(super) fn time_out_of(call: SyscallCtx) -> u64 {
+pub(in crate::sched) fn time_out_of(call: SyscallCtx) -> u64 {
     match polling(call.nr) {
         Polling::Ppoll => call.args[2],
         Polling::Select | Polling::Pselect6 => call.args[4],
@@ -220,7 +220,7 @@ impl VirtualWorker<'_> {
     }
 
     /// poll(2) and ppoll(2).
-    pub(super) fn poll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn poll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MAX_FDS { 0 } else { count };
         let worker = &mut *self.worker;
@@ -336,7 +336,7 @@ impl VirtualWorker<'_> {
 
     /// A poll(2) that the process has posted ends: it copies the published time itself, unless it
     /// may read that before it gets there, or that is unknown.
-    pub(super) fn post_time(&mut self, ring: &ProcessRing, call: SyscallCtx) {
+    pub(in crate::sched) fn post_time(&mut self, ring: &ProcessRing, call: SyscallCtx) {
         let worker = &mut *self.worker;
         let sched = worker.calls.clock.sched_mut();
         if !sched.has_no_pending_signal(&worker.calls.signals, call)
@@ -380,7 +380,7 @@ impl VirtualWorker<'_> {
     }
 
     /// select(2) and pselect6(2).
-    pub(super) fn select_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn select_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
             Err(error) => return self.calls.answer(call, error),
@@ -460,7 +460,7 @@ impl VirtualWorker<'_> {
     }
 
     /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
-    pub(super) fn epoll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(in crate::sched) fn epoll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
             Err(error) => return self.calls.answer(call, error),

@@ -12,9 +12,9 @@ use vink_sys::plain::{AsBytes, Zeroed};
 use vink_sys::rustix::time::{clock_gettime, ClockId};
 use vink_syscalls::{status, Status};
 
-use super::file_times::{nanoseconds, FileTimes, SECOND};
-use super::inode_numbers::{device, InodeNumbers};
 use crate::notification::Notification;
+use crate::sched::determinism::file_times::{nanoseconds, FileTimes, SECOND};
+use crate::sched::determinism::inode_numbers::{device, InodeNumbers};
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
