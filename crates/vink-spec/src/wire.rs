@@ -153,7 +153,7 @@ pub enum WireChange {
         /// Its name.
         wire: String,
         /// All of it but its uplink; `bus` is always there.
-        spec: WireSpec,
+        spec: Box<WireSpec>,
     },
     /// It does something else to packets, as a whole (`settings`) or at some ends (`from`).
     Set {
@@ -191,10 +191,10 @@ impl Object for WireChange {
         }
         for (name, is) in &new.wires {
             if plan.wire_comes(name) {
-                let spec = WireSpec {
+                let spec = Box::new(WireSpec {
                     uplink: None,
                     ..is.clone()
-                };
+                });
                 let wire = name.clone();
                 plan.step(Phase::Wires, WireChange::Add { wire, spec });
             }
@@ -211,7 +211,7 @@ impl Object for WireChange {
                 lab.wires.shift_remove(wire);
             }
             WireChange::Add { wire, spec } => {
-                lab.wires.insert(wire.clone(), spec.clone());
+                lab.wires.insert(wire.clone(), (**spec).clone());
             }
             WireChange::Set { wire, new, .. } => lab.wire(wire, |w| {
                 w.settings = new.settings.clone();

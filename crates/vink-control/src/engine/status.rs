@@ -499,7 +499,7 @@ impl Lab {
             let uplink = spec.uplink.take();
             let mut steps = vec![Change::Wire(WireChange::Add {
                 wire: name.clone(),
-                spec,
+                spec: Box::new(spec),
             })];
             steps.extend(uplink.map(|uplink| {
                 Change::Uplink(UplinkChange::Add {
@@ -721,10 +721,10 @@ impl State {
         (!self.spec.wires.contains_key(wire)).then(|| {
             Change::Wire(WireChange::Add {
                 wire: wire.to_owned(),
-                spec: WireSpec {
+                spec: Box::new(WireSpec {
                     bus: Some(true),
                     ..WireSpec::default()
-                },
+                }),
             })
         })
     }

@@ -83,22 +83,18 @@ impl Commands for InterfaceChange {
 
 impl Commands for RoutesChange {
     fn commands(&self, _lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
-        Ok(match self {
-            RoutesChange { machine, old, new } => {
-                let worker = state.worker_for_machine(machine)?;
-                let mut commands = Vec::new();
-                // All are added again: routes that went with an interface are not known.
-                for (routes, remove) in [(old, true), (new, false)] {
-                    for each in routes {
-                        commands.push(WorkerCmd {
-                            lenient: remove,
-                            ..WorkerCmd::new(worker, route(machine, each, remove)?)
-                        });
-                    }
-                }
-                commands
+        let worker = state.worker_for_machine(&self.machine)?;
+        let mut commands = Vec::new();
+        // All are added again: routes that went with an interface are not known.
+        for (routes, remove) in [(&self.old, true), (&self.new, false)] {
+            for each in routes {
+                commands.push(WorkerCmd {
+                    lenient: remove,
+                    ..WorkerCmd::new(worker, route(&self.machine, each, remove)?)
+                });
             }
-        })
+        }
+        Ok(commands)
     }
 }
 

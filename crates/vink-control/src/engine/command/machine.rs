@@ -33,49 +33,33 @@ impl Commands for MachineChange {
 
 impl Commands for SysctlChange {
     fn commands(&self, _lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
-        Ok(match self {
-            SysctlChange {
-                machine, name, new, ..
-            } => {
-                let worker = state.worker_for_machine(machine)?;
-                let set = new.as_ref().map(|value| {
-                    let action = Action::Sysctl {
-                        machine: machine.clone(),
-                        name: name.clone(),
-                        value: value.to_string(),
-                    };
-                    WorkerCmd::new(worker, action)
-                });
-                // The kernel does not report defaults: the value stays until the machine is made
-                // again.
-                set.into_iter().collect()
-            }
-        })
+        let worker = state.worker_for_machine(&self.machine)?;
+        let set = self.new.as_ref().map(|value| {
+            let action = Action::Sysctl {
+                machine: self.machine.clone(),
+                name: self.name.clone(),
+                value: value.to_string(),
+            };
+            WorkerCmd::new(worker, action)
+        });
+        // The kernel does not report defaults: the value stays until the machine is made again.
+        Ok(set.into_iter().collect())
     }
 }
 
 impl Commands for FileChange {
     fn commands(&self, lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
-        Ok(match self {
-            FileChange {
-                machine, path, new, ..
-            } => {
-                let worker = state.worker_for_machine(machine)?;
-                let mut spec = state
-                    .spec
-                    .machines
-                    .get(machine)
-                    .cloned()
-                    .unwrap_or_default();
-                match new {
-                    Some(file) => spec.files.insert(path.clone(), file.clone()),
-                    None => spec.files.shift_remove(path),
-                };
-                let files = lab.files(machine, &spec)?;
-                let machine = machine.clone();
-                vec![WorkerCmd::new(worker, Action::Files { machine, files })]
-            }
-        })
+        let machine = self.machine.clone();
+        let worker = state.worker_for_machine(&machine)?;
+        let spec = state.spec.machines.get(&machine);
+        let mut spec = spec.cloned().unwrap_or_default();
+        match &self.new {
+            Some(file) => spec.files.insert(self.path.clone(), file.clone()),
+            None => spec.files.shift_remove(&self.path),
+        };
+        let files = lab.files(&machine, &spec)?;
+        let action = Action::Files { machine, files };
+        Ok(vec![WorkerCmd::new(worker, action)])
     }
 }
 
