@@ -59,7 +59,7 @@ def test_refusals_have_vinks_words(lab: vink.Lab) -> None:
     with pytest.raises(vink.RefusedError) as refused:
         lab.client.add_wire(lab.name, api.NewWire(name="w2", spec={"loss": "200%"}))
     assert refused.value.status == 422
-    assert refused.value.paths == ["/spec"]
+    assert refused.value.paths == ["/spec/loss"]
 
 
 def test_no_control_process(tmp_path: Path) -> None:
