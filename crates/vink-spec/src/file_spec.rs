@@ -1,4 +1,4 @@
-//! What is in a file of a machine, and paths of the lab's folder.
+//! Files that programs of a machine find, and paths in the lab's folder.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a wire does to packets in one direction.
+//! A wire of a lab: what it does to packets in each direction, and the steps by which it changes.
 
 use std::fmt;
 use std::mem::discriminant;
