@@ -41,7 +41,8 @@ macro_rules! methods {
 crate::functions!([methods]);
 
 /// Makes a library's symbols: `symbols!(MyBackend)`, or `symbols!(MyBackend, sockets)` with those of
-/// [`socket_functions!`](crate::socket_functions). Once in a library, where `crate::MyBackend` is.
+/// [`socket_functions!`](crate::socket_functions). Once in a library, in the
+/// module of the backend.
 #[macro_export]
 macro_rules! symbols {
     ($backend:ident $(, $sockets:ident)?) => {

@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::change::{both, colon, Change, Object, Phase, Plan};
-use crate::interface::InterfaceChange;
+use crate::change::{both, colon, Object, Phase, Plan};
+use crate::interface::stays;
 use crate::{AtSwitch, Lab, SourceAddress, SwitchSpec};
 
 /// What the kernel of a switch is told: its bridge and the bridge's ports.
@@ -77,11 +77,12 @@ impl Object for SwitchChange {
             };
             let mut was = bridge(plan.old).filter(|_| !plan.machines_gone.contains(name.as_str()));
             // A port whose interface is made again is not in the bridge.
-            let comes = |port: &str| {
-                plan.planned().any(|step| {
-                    matches!(step, Change::Interface(InterfaceChange::Add { machine, interface, .. })
-                        if machine == name && interface == port)
-                })
+            let [before, after] = [plan.old, plan.new].map(|lab| lab.machines.get(name));
+            let comes = |port: &str| match (before, after) {
+                (Some(before), Some(after)) => {
+                    after.interfaces.contains_key(port) && !stays(plan, port, before, after)
+                }
+                _ => false,
             };
             if let Some(was) = &mut was {
                 was.ports.retain(|port, _| !comes(port));

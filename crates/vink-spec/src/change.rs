@@ -188,11 +188,6 @@ impl<'a> Plan<'a> {
         self.steps.push((phase, step.into()));
     }
 
-    /// Those planned so far.
-    pub(crate) fn planned(&self) -> impl Iterator<Item = &Change> {
-        self.steps.iter().map(|(_, step)| step)
-    }
-
     /// Whether a wire of the new lab is made.
     pub(crate) fn wire_comes(&self, name: &str) -> bool {
         !self.old.wires.contains_key(name) || self.wires_gone.contains(name)

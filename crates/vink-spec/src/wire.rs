@@ -180,7 +180,7 @@ impl Object for WireChange {
             let again = match new.wires.get(name) {
                 None => None,
                 Some(is) if plan.again.is_none() && is.bus == was.bus => {
-                    stays(plan, name, was, is);
+                    changed(plan, name, was, is);
                     continue;
                 }
                 Some(_) => Some(plan.again.clone().unwrap_or_else(|| "bus".to_owned())),
@@ -244,7 +244,7 @@ impl Object for WireChange {
 }
 
 /// A wire that stays.
-fn stays(plan: &mut Plan<'_>, name: &str, was: &WireSpec, is: &WireSpec) {
+fn changed(plan: &mut Plan<'_>, name: &str, was: &WireSpec, is: &WireSpec) {
     let wire = name.to_owned();
     if was.effect() != is.effect() {
         let (old, new) = (Box::new(was.clone()), Box::new(is.clone()));

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use vink_api::Happening;
 use vink_protocol::{Action, Answer};
 use vink_spec::{
-    Change, EventsChange, FilterChange, InterfaceChange, MachineChange, ProgramChange,
-    SwitchChange, UplinkChange, WireChange,
+    Change, FilterChange, InterfaceChange, MachineChange, ProgramChange, SwitchChange,
+    UplinkChange, WireChange,
 };
 
 use super::command::WorkerCmd;
@@ -23,6 +23,7 @@ use crate::http_error::HttpError;
 const MAX_IN_FLIGHT: usize = 128;
 /// The most steps that an error names.
 const MAX_NAMED_STEPS: usize = 100;
+
 /// A step in flight.
 struct InFlightStep {
     at: usize,
@@ -98,14 +99,12 @@ impl Lab {
             }
             let exclusive = matches!(
                 steps[at],
-                Change::Program(ProgramChange::Remove { .. })
-                    | Change::Options(_)
-                    | Change::Switch(SwitchChange { .. })
+                Change::Options(_)
                     | Change::Machine(MachineChange::Setup { .. })
-                    | Change::Filter(FilterChange { .. })
-                    | Change::Program(ProgramChange::Add { .. })
-                    | Change::Program(ProgramChange::Restart { .. })
-                    | Change::Events(EventsChange { .. })
+                    | Change::Filter(_)
+                    | Change::Switch(_)
+                    | Change::Program(_)
+                    | Change::Events(_)
             );
             // A step needs the commits of steps of other kinds: a machine those of its wires.
             let other = window

@@ -37,6 +37,14 @@ impl WorkerCmd {
             lenient: false,
         }
     }
+
+    /// The same for each of these workers.
+    fn to_each(workers: impl IntoIterator<Item = usize>, action: &Action) -> Vec<WorkerCmd> {
+        let workers = workers.into_iter();
+        workers
+            .map(|worker| WorkerCmd::new(worker, action.clone()))
+            .collect()
+    }
 }
 
 /// What a step of one kind requests.

@@ -12,11 +12,8 @@ impl Commands for NamedChange<Breakpoint> {
     fn commands(&self, _lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
         Ok(match self {
             NamedChange::Remove { name: breakpoint } => {
-                let command = |worker| {
-                    let breakpoint = breakpoint.clone();
-                    WorkerCmd::new(worker, Action::RemoveBreakpoint { breakpoint })
-                };
-                state.alive().into_iter().map(command).collect()
+                let breakpoint = breakpoint.clone();
+                WorkerCmd::to_each(state.alive(), &Action::RemoveBreakpoint { breakpoint })
             }
             NamedChange::Add {
                 name: breakpoint,
@@ -38,16 +35,13 @@ impl Commands for NamedChange<PodSpec> {
     fn commands(&self, lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
         Ok(match self {
             NamedChange::Remove { name: pod } => {
-                let command = |worker| {
-                    let pod = pod.clone();
-                    WorkerCmd::new(worker, Action::RevokePod { pod, forget: true })
-                };
-                state.pod_workers().into_iter().map(command).collect()
+                let pod = pod.clone();
+                let action = Action::RevokePod { pod, forget: true };
+                WorkerCmd::to_each(state.pod_workers(), &action)
             }
             NamedChange::Add { name: pod, spec } => {
                 let action = state.load_pod(lab, pod, spec)?;
-                let command = |worker| WorkerCmd::new(worker, action.clone());
-                state.pod_workers().into_iter().map(command).collect()
+                WorkerCmd::to_each(state.pod_workers(), &action)
             }
         })
     }
@@ -57,11 +51,8 @@ impl Commands for NamedChange<PathSpec> {
     fn commands(&self, _lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
         Ok(match self {
             NamedChange::Remove { name: path } => {
-                let command = |worker| {
-                    let path = path.clone();
-                    WorkerCmd::new(worker, Action::RemovePath { path })
-                };
-                state.pod_workers().into_iter().map(command).collect()
+                let path = path.clone();
+                WorkerCmd::to_each(state.pod_workers(), &Action::RemovePath { path })
             }
             NamedChange::Add { name: path, spec } => {
                 let here = state.worker_of_path(spec);
@@ -83,11 +74,8 @@ impl Commands for NamedChange<Series> {
     fn commands(&self, lab: &Lab, state: &mut State) -> Result<Vec<WorkerCmd>, HttpError> {
         Ok(match self {
             NamedChange::Remove { name: series } => {
-                let command = |worker| {
-                    let series = series.clone();
-                    WorkerCmd::new(worker, Action::RemoveSeries { series })
-                };
-                state.alive().into_iter().map(command).collect()
+                let series = series.clone();
+                WorkerCmd::to_each(state.alive(), &Action::RemoveSeries { series })
             }
             NamedChange::Add { name: series, spec } => {
                 let action = Action::AddSeries {

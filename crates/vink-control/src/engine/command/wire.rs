@@ -17,12 +17,10 @@ impl Commands for WireChange {
         Ok(match self {
             WireChange::Remove { wire, .. } => {
                 let placement = state.wires.remove(wire).unwrap_or_default();
-                let command = |worker: &usize| {
-                    let wire = wire.clone();
-                    WorkerCmd::new(*worker, Action::RemoveWire { wire })
-                };
-                placement.workers.iter().map(command).collect()
+                let wire = wire.clone();
+                WorkerCmd::to_each(placement.workers, &Action::RemoveWire { wire })
             }
+            // Workers make it with its first end.
             WireChange::Add { wire, .. } => {
                 state.wires.insert(wire.clone(), WirePlacement::default());
                 Vec::new()
@@ -30,11 +28,8 @@ impl Commands for WireChange {
             WireChange::Set { wire, old, new } => state.set_wire(wire, old, new),
             WireChange::Plug { wire, up } => {
                 let placement = state.wires.get(wire).cloned().unwrap_or_default();
-                let command = |worker: &usize| {
-                    let wire = wire.clone();
-                    WorkerCmd::new(*worker, Action::Plug { wire, up: *up })
-                };
-                placement.workers.iter().map(command).collect()
+                let (wire, up) = (wire.clone(), *up);
+                WorkerCmd::to_each(placement.workers, &Action::Plug { wire, up })
             }
         })
     }
@@ -71,9 +66,8 @@ impl Lab {
                 "wire {wire}: what is outside does not live by the virtual clock of lab {}",
                 self.name
             );
-            return Err(HttpError::conflict(error).hint(
-                        "`time: {virtual: {uplinks: true}}` in its file allows it: runs are not the same then",
-                    ));
+            let hint = "`time: {virtual: {uplinks: true}}` in its file allows it: runs are not the same then";
+            return Err(HttpError::conflict(error).hint(hint));
         }
         let (mut released, found) = {
             let mut state = self.state();
